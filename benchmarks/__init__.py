@@ -1,0 +1,1 @@
+"""Speed and memory of icestream beside icechunk, measured in the same run."""

@@ -1,0 +1,1 @@
+"""How things are written: bytes to values and back, one module per kind of file."""

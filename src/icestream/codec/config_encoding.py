@@ -1,0 +1,156 @@
+"""From a configuration to a tree of plain values, the form that its documents share.
+
+Structs are dicts without the keys that are unset; enum variants that carry something are
+`Tagged`, those that do not are texts.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import fields
+from typing import Any
+
+from icestream.codec.yaml_documents import Tagged
+from icestream.model.config import RepositoryConfig
+from icestream.model.config_nodes import Choice, ConfigNode, rules
+from icestream.model.containers import VirtualChunkContainer, s3_options
+from icestream.model.manifest_conditions import (
+    COMPOUND_VARIANTS,
+    NUM_REFS,
+    REGEX_VARIANTS,
+    AnyDimCondition,
+    ArrayCondition,
+    ManifestSplitCondition,
+    ManifestSplitDimCondition,
+)
+from icestream.model.object_stores import (
+    AnyObjectStoreConfig,
+    ChecksumAlgorithm,
+    ObjectStoreConfig,
+)
+
+SEED_ERA_KEY = "unsafe_overwrite_refs"
+"""What `storage.unsafe_use_conditional_*` was called once; read, never written."""
+
+UNSAVED_KEYS = frozenset({"storage", SEED_ERA_KEY})
+
+S3_VARIANTS: Mapping[
+    str, type[ObjectStoreConfig.S3 | ObjectStoreConfig.S3Compatible | ObjectStoreConfig.Tigris]
+] = {
+    "s3": ObjectStoreConfig.S3,
+    "s3_compatible": ObjectStoreConfig.S3Compatible,
+    "tigris": ObjectStoreConfig.Tigris,
+}
+STORE_VARIANTS: Mapping[str, type[AnyObjectStoreConfig]] = {
+    "in_memory": ObjectStoreConfig.InMemory,
+    "local_file_system": ObjectStoreConfig.LocalFileSystem,
+    "http": ObjectStoreConfig.Http,
+    "gcs": ObjectStoreConfig.Gcs,
+    "azure": ObjectStoreConfig.Azure,
+    **S3_VARIANTS,
+}
+CHECKSUM_ALGORITHMS: Mapping[str, ChecksumAlgorithm] = {
+    "crc32": ChecksumAlgorithm.Crc32,
+    "crc32c": ChecksumAlgorithm.Crc32c,
+    "crc64_nvme": ChecksumAlgorithm.Crc64Nvme,
+    "sha1": ChecksumAlgorithm.Sha1,
+    "sha256": ChecksumAlgorithm.Sha256,
+}
+HIGHEST_NUM_REFS = 2**32 - 1
+
+_STORE_NAMES = {store_type: name for name, store_type in STORE_VARIANTS.items()}
+_CHECKSUM_NAMES = {algorithm: name for name, algorithm in CHECKSUM_ALGORITHMS.items()}
+
+
+def config_tree(config: RepositoryConfig) -> dict[str, Any]:
+    """Return the tree to save: everything that is set but the storage settings."""
+    tree = _node_tree(config)
+    return {key: value for key, value in tree.items() if key not in UNSAVED_KEYS}
+
+
+def _node_tree(node: ConfigNode) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, rule in rules(type(node)).items():
+        value = getattr(node, name)
+        if isinstance(rule, Choice) and value is not None:
+            tree[name] = next(text for text, member in rule.names.items() if member is value)
+        elif value is not None:
+            tree[name] = _value_tree(value)
+    return {**tree, **deepcopy(node.extra)}
+
+
+def _value_tree(value: Any) -> Any:
+    match value:
+        case VirtualChunkContainer():
+            return {**_node_tree(value), "store": _store_tree(value)}
+        case ConfigNode():
+            return _node_tree(value)
+        case ArrayCondition():
+            return _condition_tree(value)
+        case dict():
+            return {key: _value_tree(container) for key, container in value.items()}
+        case tuple() | list():
+            return [_split_rule_tree(*rule) for rule in value]
+        case _:
+            return value
+
+
+def _condition_tree(condition: ArrayCondition) -> Any:
+    if condition.variant in COMPOUND_VARIANTS:
+        return Tagged(condition.variant, [_condition_tree(part) for part in condition.conditions])
+    if condition.variant in REGEX_VARIANTS:
+        content: dict[str, Any] = {"regex": condition.regex}
+    elif condition.variant == NUM_REFS:
+        first, stop = condition.bounds
+        content = {"from": _first_tree(first), "to": _stop_tree(stop)}
+    else:
+        return condition.variant
+    return Tagged(condition.variant, {**content, **deepcopy(condition.extra)})
+
+
+def _first_tree(first: int | None) -> Any:
+    if first is None:
+        return "Unbounded"
+    if first > HIGHEST_NUM_REFS:  # not a number of the format
+        return Tagged("Excluded", HIGHEST_NUM_REFS)
+    return Tagged("Included", first)
+
+
+def _stop_tree(stop: int | None) -> Any:
+    return "Unbounded" if stop is None else Tagged("Excluded", stop)
+
+
+def _split_rule_tree(
+    condition: ManifestSplitCondition, sizes: tuple[tuple[AnyDimCondition, int], ...]
+) -> list[Any]:
+    return [_condition_tree(condition), [_split_size_tree(dim, size) for dim, size in sizes]]
+
+
+def _split_size_tree(dim: AnyDimCondition, size: int) -> dict[str, Any]:
+    match dim:
+        case ManifestSplitDimCondition.Axis():
+            condition: Any = Tagged("Axis", dim.axis)
+        case ManifestSplitDimCondition.DimensionName():
+            condition = Tagged("DimensionName", dim.regex)
+        case ManifestSplitDimCondition.Any():
+            condition = "Any"
+    return {"condition": condition, "num_chunks": size, **deepcopy(dim.extra)}
+
+
+def _store_tree(container: VirtualChunkContainer) -> Any:
+    store = container.store
+    name = _STORE_NAMES[type(store)]
+    options = s3_options(store)
+    if options is not None:
+        content = {f.name: getattr(options, f.name) for f in fields(options)}
+        algorithm = options.checksum_algorithm
+        content["checksum_algorithm"] = algorithm and _CHECKSUM_NAMES[algorithm]
+        return Tagged(name, {**content, **deepcopy(container.store_extra)})
+    match store:
+        case ObjectStoreConfig.LocalFileSystem():
+            return Tagged(name, store.path)
+        case ObjectStoreConfig.Gcs() | ObjectStoreConfig.Azure():
+            return Tagged(name, dict(store.opts or {}))
+        case ObjectStoreConfig.Http():
+            return Tagged(name, {**(store.opts or {}), "headers": dict(store.headers or {})})
+        case _:
+            return name

@@ -1,0 +1,275 @@
+"""Chunk references as records of fixed size: a vtable, a table and an index vector each.
+
+The vtable is repeated in every record: the distance to it is then constant, which compresses to
+less than one shared vtable would, and rows of different form can follow each other in order.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from icestream.codec.column_writing import FrameWriter, align, encode_vtable
+from icestream.codec.columns import BLOCK_ROWS, Int64
+from icestream.errors import InvalidInputError
+from icestream.model.chunk_refs import ChunkType
+from icestream.model.chunk_tables import ChunkTable, UInt8
+from icestream.model.ids import OBJECT_ID_SIZE
+
+Bools = npt.NDArray[np.bool_]
+Records = npt.NDArray[np.void]
+
+
+class Form(IntEnum):
+    """References that have the same fields."""
+
+    NATIVE = 0
+    INLINE = 1
+    VIRTUAL = 2
+    VIRTUAL_ETAG = 3
+    COMPRESSED = 4
+    COMPRESSED_ETAG = 5
+
+
+_TARGET_SLOTS = {
+    Form.INLINE: 1,
+    Form.VIRTUAL: 5,
+    Form.VIRTUAL_ETAG: 5,
+    Form.COMPRESSED: 8,
+    Form.COMPRESSED_ETAG: 8,
+}
+_WITH_ETAG = frozenset({Form.VIRTUAL_ETAG, Form.COMPRESSED_ETAG})
+_VIRTUAL = frozenset({Form.VIRTUAL, Form.COMPRESSED}) | _WITH_ETAG
+
+_COMPRESSED = Form.COMPRESSED - Form.VIRTUAL
+
+_FORM_OF_KIND = np.zeros(len(ChunkType), np.uint8)
+_FORM_OF_KIND[ChunkType.inline] = Form.INLINE
+_FORM_OF_KIND[ChunkType.virtual] = Form.VIRTUAL
+
+Fields = dict[str, tuple[Any, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLayout:
+    """How the records of one array look."""
+
+    dtype: np.dtype[np.void]
+    forms: tuple[Form, ...]
+    vtables: Mapping[Form, bytes]
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one record to the next."""
+        return self.dtype.itemsize
+
+    @property
+    def table_at(self) -> int:
+        """Where in the record the table starts, behind the vtable."""
+        return self.offset("soffset")
+
+    def has(self, name: str) -> bool:
+        """Tell whether records have this field."""
+        return name in (self.dtype.names or ())
+
+    def offset(self, name: str) -> int:
+        """Return where in the record a field is."""
+        fields = self.dtype.fields
+        assert fields is not None  # noqa: S101  invariant: a structured type
+        return int(fields[name][1])
+
+
+def plan_records(table: ChunkTable, forms: Iterable[Form]) -> RecordLayout:
+    """Choose the fields of an array's records: those that at least one row needs."""
+    forms = tuple(sorted(forms))
+    is_virtual = not _VIRTUAL.isdisjoint(forms)
+    has_modified = is_virtual and table.last_modified is not None
+    slots = {form: _slots(form, has_modified=has_modified) for form in forms}
+    vtable_bytes = align(max(4 + 2 * (max(s) + 1) for s in slots.values()), 4)
+    fields: Fields = {"vtable": (f"V{vtable_bytes}", 0)}
+    end = _append(fields, {"soffset": "<i4", "index_at": "<u4"}, vtable_bytes)
+    if set(forms) != {Form.NATIVE}:
+        end = _append(fields, {"target": "<u4"}, end)
+    if has_modified:
+        end = _append(fields, {"modified": "<u4"}, end)
+    if not _WITH_ETAG.isdisjoint(forms):
+        end = _append(fields, {"etag": "<u4"}, end)
+    if Form.NATIVE in forms:
+        end = _append(fields, {"chunk_id": f"V{OBJECT_ID_SIZE}"}, end)
+    alignment = 4
+    if set(forms) != {Form.INLINE}:
+        alignment = 8
+        end = _append(fields, {"byte_offset": "<u8", "length": "<u8"}, align(end, alignment))
+    table_bytes = end - vtable_bytes
+    end = _append(fields, {"rank": "<u4", "index": ("<u4", (table.rank,))}, end)
+    dtype = np.dtype(
+        {
+            "names": list(fields),
+            "formats": [kind for kind, _ in fields.values()],
+            "offsets": [at for _, at in fields.values()],
+            "itemsize": align(end, alignment),
+        }
+    )
+    vtables = {
+        form: encode_vtable(
+            [fields[s[i]][1] - vtable_bytes if i in s else 0 for i in range(max(s) + 1)],
+            table_bytes,
+        ).ljust(vtable_bytes, b"\0")
+        for form, s in slots.items()
+    }
+    return RecordLayout(dtype, forms, vtables)
+
+
+def _append(fields: Fields, added: Mapping[str, Any], at: int) -> int:
+    for name, kind in added.items():
+        fields[name] = (kind, at)
+        at += np.dtype(kind).itemsize
+    return at
+
+
+def _slots(form: Form, *, has_modified: bool) -> dict[int, str]:
+    """Return the slots of the fields that references of this form have (spec, ChunkRef)."""
+    slots = {0: "index_at"}
+    if form != Form.INLINE:
+        slots |= {2: "byte_offset", 3: "length"}
+    if form == Form.NATIVE:
+        slots[4] = "chunk_id"
+    else:
+        slots[_TARGET_SLOTS[form]] = "target"
+    if form in _WITH_ETAG:
+        slots[6] = "etag"
+    if form in _VIRTUAL and has_modified:
+        slots[7] = "modified"
+    return slots
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Where the things are that the references of one array point at, as file positions."""
+
+    locations: Int64
+    """By entry of the location pool."""
+    is_compressed: Bools | None
+    """By entry of the location pool; None when no location is compressed."""
+    etags: Int64
+    """By entry of the ETag pool."""
+    inline: Int64
+    """By row."""
+
+
+def find_forms(table: ChunkTable, is_compressed: Bools | None) -> set[Form]:
+    """Return every form that rows of the table may have."""
+    kinds = _kinds(table.kind)
+    _check_columns(table, kinds)
+    forms = {Form(_FORM_OF_KIND[kind]) for kind in kinds}
+    if ChunkType.virtual not in kinds:
+        return forms
+    if table.etag_code is not None:
+        forms.add(Form.VIRTUAL_ETAG)
+        if kinds == {ChunkType.virtual} and int(table.etag_code.min()) >= 0:
+            forms.remove(Form.VIRTUAL)
+    if is_compressed is not None:
+        virtual = forms & {Form.VIRTUAL, Form.VIRTUAL_ETAG}
+        forms |= {Form(form + _COMPRESSED) for form in virtual}
+        if is_compressed.all():
+            forms -= virtual
+    return forms
+
+
+def _kinds(kind: UInt8) -> set[int]:
+    if not kind.strides[0]:
+        return {int(kind[0])}
+    return {k for k in ChunkType if (kind == k).any()}
+
+
+def _check_columns(table: ChunkTable, kinds: set[int]) -> None:
+    if ChunkType.uninitialized in kinds:
+        raise InvalidInputError("a manifest holds no deletions; remove them from the table first")
+    needed = {
+        ChunkType.native: table.chunk_id,
+        ChunkType.inline: table.inline,
+        ChunkType.virtual: table.location_code,
+    }
+    for kind, column in needed.items():
+        if kind in kinds and column is None:
+            raise InvalidInputError(f"the table lacks the column that {kind.name} chunks need")
+
+
+def write_records(
+    writer: FrameWriter, table: ChunkTable, layout: RecordLayout, targets: Targets
+) -> None:
+    """Write one record per row."""
+    records = np.zeros(min(BLOCK_ROWS, len(table)), layout.dtype)
+    records["soffset"] = layout.table_at
+    records["index_at"] = layout.offset("rank") - layout.offset("index_at")
+    records["rank"] = table.rank
+    vtables = _vtables_by_form(layout)
+    records["vtable"] = vtables[layout.forms[0]]
+    for start in range(0, len(table), BLOCK_ROWS):
+        rows = slice(start, min(start + BLOCK_ROWS, len(table)))
+        part = table.take(rows)
+        block = records[: len(part)]
+        if len(layout.forms) > 1:
+            block["vtable"] = vtables[_row_forms(part, targets)]
+        _fill_columns(block, layout, part)
+        _fill_offsets(block, layout, writer.position, _row_targets(part, targets, rows))
+        writer.write(block.view(np.uint8))
+
+
+def _vtables_by_form(layout: RecordLayout) -> Records:
+    width = layout.table_at
+    blank = bytes(width)
+    joined = b"".join(layout.vtables.get(form, blank) for form in Form)
+    return np.frombuffer(joined, f"V{width}")
+
+
+def _row_forms(part: ChunkTable, targets: Targets) -> UInt8:
+    forms = _FORM_OF_KIND[part.kind]
+    is_virtual = forms == Form.VIRTUAL
+    if part.etag_code is not None:
+        forms[is_virtual & (part.etag_code >= 0)] = Form.VIRTUAL_ETAG
+    if targets.is_compressed is not None and part.location_code is not None:
+        forms[is_virtual & targets.is_compressed[part.location_code]] += _COMPRESSED
+    return forms
+
+
+def _fill_columns(block: Records, layout: RecordLayout, part: ChunkTable) -> None:
+    block["index"] = part.index
+    if layout.has("byte_offset"):
+        block["byte_offset"] = part.byte_offset
+        block["length"] = part.length
+    if layout.has("modified"):
+        block["modified"] = part.last_modified
+    if layout.has("chunk_id"):
+        ids = np.ascontiguousarray(part.chunk_id, np.uint8)
+        block["chunk_id"] = ids.view(f"V{OBJECT_ID_SIZE}")[:, 0]
+
+
+def _row_targets(part: ChunkTable, targets: Targets, rows: slice) -> dict[str, Int64]:
+    """Return where the things lie that each row points at; 0 where a row has no such thing."""
+    found = {}
+    if part.etag_code is not None:
+        found["etag"] = targets.etags[part.etag_code]
+    if part.location_code is None:
+        return found | {"target": targets.inline[rows]}
+    is_other = part.kind != ChunkType.virtual
+    if bool((is_other < (part.location_code < 0)).any()):
+        raise InvalidInputError("the table has a virtual chunk without a location")
+    found["target"] = targets.locations[part.location_code]
+    if is_other.any():
+        others = targets.inline[rows] if len(targets.inline) else np.int64(0)
+        found["target"] = np.where(is_other, others, found["target"])
+    return found
+
+
+def _fill_offsets(
+    block: Records, layout: RecordLayout, position: int, targets: Mapping[str, Int64]
+) -> None:
+    """Fill the fields that say how far ahead of themselves something lies."""
+    records_at = position + layout.stride * np.arange(len(block), dtype=np.int64)
+    for name, positions in targets.items():
+        if layout.has(name):
+            block[name] = positions - (records_at + layout.offset(name))

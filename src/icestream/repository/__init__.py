@@ -1,0 +1,1 @@
+"""Transactions: repositories, sessions, commits, history and their maintenance."""

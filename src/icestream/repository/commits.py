@@ -1,0 +1,141 @@
+"""Changes become versions: flush the files, then move the branch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from icestream.errors import (
+    ConflictError,
+    ErrorKind,
+    SessionStateError,
+)
+from icestream.model.change_sets import ChangeSet
+from icestream.model.conflicts import ConflictSolver
+from icestream.model.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from icestream.model.repo_info import SnapshotEntry
+from icestream.model.snapshots import RESERVED_KEY, Snapshot
+from icestream.repository.context import Context
+from icestream.repository.flush import FlushRequest, flush
+from icestream.repository.rebase import rebase
+from icestream.repository.timeline import branch_moved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """Changes on a branch, ready to become a version."""
+
+    base: Snapshot
+    changes: ChangeSet
+    branch: str
+    message: str
+    metadata: Mapping[str, Any]
+    rewrite_all: bool = False
+    """Write the manifests of all arrays anew."""
+
+
+def commit(
+    context: Context,
+    request: CommitRequest,
+    *,
+    solver: ConflictSolver | None = None,
+    rebase_tries: int = 0,
+) -> Snapshot:
+    """Write a version on top of the branch; rebase as often as a race is lost, if allowed."""
+    rebases = 0
+    while True:
+        context.timeline.check_writable(_feature_of(request.changes, request.base))
+        try:
+            return _commit_once(context, request, rebases)
+        except ConflictError as error:
+            if solver is None or rebases >= rebase_tries or not _lost_a_race(error):
+                raise
+        rebases += 1
+        newer = rebase(context, request.base, request.changes, branch=request.branch, solver=solver)
+        request = replace(request, base=newer)
+
+
+def _commit_once(context: Context, request: CommitRequest, rebases: int) -> Snapshot:
+    tip = context.timeline.branch_tip(request.branch)
+    if tip != request.base.id:
+        # nothing is uploaded for a race that is lost already
+        raise branch_moved(request.branch, request.base.id, tip)
+    metadata = request.metadata
+    if rebases:
+        notes = {**metadata.get(RESERVED_KEY, {}), "rebase_attempts": rebases}
+        metadata = {**metadata, RESERVED_KEY: notes}
+    snapshot = flush(
+        context.assets, _flush_request(context, request, metadata, parent_id=request.base.id)
+    )
+    context.timeline.commit(request.branch, SnapshotEntry.of(snapshot, request.base.id))
+    return snapshot
+
+
+def amend(context: Context, request: CommitRequest) -> Snapshot:
+    """Write a version in place of the newest one of the branch."""
+    if context.timeline.spec == 1:
+        context.timeline.amend(
+            request.branch, SnapshotEntry.of(request.base, None), request.base.id
+        )
+    context.timeline.check_writable(_feature_of(request.changes, request.base))
+    replaced = context.timeline.entry(request.base.id)
+    if replaced.id == INITIAL_SNAPSHOT_ID or replaced.parent_id is None:
+        raise SessionStateError(
+            "the initial snapshot cannot be amended; make a commit first",
+            kind=ErrorKind.NO_AMEND_FOR_INITIAL_COMMIT,
+        )
+    earlier_log = context.assets.load_log(replaced.id)
+    if earlier_log.moved_nodes and not _feature_of(request.changes, request.base):
+        raise SessionStateError(
+            "a commit that moved nodes can only be amended in a rearrange session; "
+            "make a new commit instead",
+            kind=ErrorKind.NOT_ALLOWED,
+        )
+    flush_request = _flush_request(context, request, request.metadata, parent_id=replaced.parent_id)
+    snapshot = flush(context.assets, replace(flush_request, earlier_log=earlier_log))
+    entry = SnapshotEntry.of(snapshot, replaced.parent_id)
+    context.timeline.amend(request.branch, entry, replaced.id)
+    return snapshot
+
+
+def flush_detached(context: Context, request: CommitRequest) -> Snapshot:
+    """Write a version that no branch points at."""
+    context.timeline.check_writable(_feature_of(request.changes, request.base))
+    snapshot = flush(
+        context.assets,
+        _flush_request(context, request, request.metadata, parent_id=request.base.id),
+    )
+    context.timeline.register(SnapshotEntry.of(snapshot, request.base.id))
+    return snapshot
+
+
+def write_snapshot(context: Context, base: Snapshot, changes: ChangeSet, message: str) -> Snapshot:
+    """Write the files of a snapshot that the history never hears of."""
+    request = CommitRequest(base=base, changes=changes, branch="", message=message, metadata={})
+    return flush(context.assets, _flush_request(context, request, {}, parent_id=base.id))
+
+
+def _flush_request(
+    context: Context, request: CommitRequest, metadata: Mapping[str, Any], *, parent_id: SnapshotId
+) -> FlushRequest:
+    return FlushRequest(
+        base=request.base,
+        changes=request.changes,
+        message=request.message,
+        metadata=metadata,
+        spec=context.timeline.spec,
+        parent_id=parent_id,
+        rewrite_all=request.rewrite_all,
+    )
+
+
+def _feature_of(changes: ChangeSet, base: Snapshot) -> str | None:
+    """Return the feature that the changes need: moves can be switched off."""
+    moved = {node.id for node in changes.nodes.values() if node is not None}
+    for path, node in changes.nodes.items():
+        if node is None and base.nodes[path].id in moved:
+            return "move_node"
+    return None
+
+
+def _lost_a_race(error: ConflictError) -> bool:
+    return error.kind is ErrorKind.COMMIT_CONFLICT

@@ -1,0 +1,21 @@
+"""What a repository hands to its sessions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from icestream.assets.assets import Assets
+from icestream.model.config import RepositoryConfig
+from icestream.repository.timeline import Timeline
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """Files, history and configuration of one open repository; picklable."""
+
+    assets: Assets
+    timeline: Timeline
+    config: RepositoryConfig
+    inline_threshold_bytes: int
+    commit_metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Metadata that every commit gets unless it says otherwise."""

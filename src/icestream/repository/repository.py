@@ -1,0 +1,293 @@
+"""A versioned Zarr hierarchy under one storage prefix."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from enum import IntEnum
+from typing import Any, Self
+
+from icestream.errors import (
+    ErrorKind,
+    InvalidInputError,
+    RepositoryNotFoundError,
+    SnapshotNotFoundError,
+)
+from icestream.model.attribution import Attribution
+from icestream.model.config import RepositoryConfig
+from icestream.model.conflicts import ConflictSolver
+from icestream.model.ids import SnapshotId
+from icestream.model.times import micros_of
+from icestream.repository import lifecycle
+from icestream.repository.administration import Administration
+from icestream.repository.async_twins import async_classmethod, async_twin
+from icestream.repository.history import History
+from icestream.repository.inspection import Inspection
+from icestream.repository.maintenance import Maintenance
+from icestream.repository.references import References
+from icestream.repository.session import Session
+from icestream.repository.working_copy import SessionMode
+from icestream.storage.protocol import Storage
+from icestream.zarr_store.store import IcestreamStore
+
+
+class SpecVersion(IntEnum):
+    """Versions of the Icechunk format."""
+
+    v1 = 1
+    v2 = 2
+
+    @staticmethod
+    def current() -> "SpecVersion":
+        """Return the version that new repositories get."""
+        return SpecVersion.v2
+
+
+class Repository(References, History, Administration, Maintenance, Inspection):
+    """A repository: branches and tags over snapshots, read and written through sessions."""
+
+    def __init__(self, opened: lifecycle.OpenRepository) -> None:
+        super().__init__(opened.context)
+        self._opened = opened
+
+    def __repr__(self) -> str:
+        return f"<icestream.Repository {self.storage!r}, format version {int(self.spec_version)}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_opened": self._opened}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_opened"])  # type: ignore[misc]  # unpickling is another construction
+
+    # -- lifecycle ------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Mapping[str, Any] | None = None,
+        spec_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+        attribution: Attribution | None = None,
+    ) -> Self:
+        """Create a repository at a place that holds nothing yet.
+
+        Raises:
+            AlreadyExistsError: There is a repository.
+            InvalidInputError: There are other objects, and `check_clean_root` is True.
+            StorageError: The store ignores preconditions, so that commits could be lost.
+        """
+        wanted = SpecVersion(spec_version or SpecVersion.current())
+        options = lifecycle.OpenOptions(config, authorize_virtual_chunk_access, attribution)
+        return cls(
+            lifecycle.create(storage, options, spec=int(wanted), check_clean_root=check_clean_root)
+        )
+
+    create_async = async_classmethod(create.__func__)  # type: ignore[attr-defined]  # below the decorator
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Mapping[str, Any] | None = None,
+        attribution: Attribution | None = None,
+    ) -> Self:
+        """Open a repository; `config` overrides what is stored, for this instance only.
+
+        Raises:
+            RepositoryNotFoundError: There is none.
+        """
+        options = lifecycle.OpenOptions(config, authorize_virtual_chunk_access, attribution)
+        return cls(lifecycle.open_(storage, options))
+
+    open_async = async_classmethod(open.__func__)  # type: ignore[attr-defined]  # noqa: A003  below the decorator
+
+    @classmethod
+    def open_or_create(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Mapping[str, Any] | None = None,
+        create_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+        attribution: Attribution | None = None,
+    ) -> Self:
+        """Open the repository if there is one, else create it."""
+        try:
+            return cls.open(storage, config, authorize_virtual_chunk_access, attribution)
+        except RepositoryNotFoundError:
+            return cls.create(
+                storage,
+                config,
+                authorize_virtual_chunk_access,
+                create_version,
+                check_clean_root,
+                attribution,
+            )
+
+    open_or_create_async = async_classmethod(open_or_create.__func__)  # type: ignore[attr-defined]  # below the decorator
+
+    @staticmethod
+    def exists(storage: Storage, storage_settings: Any = None) -> bool:  # noqa: ARG004  the peer's signature
+        """Tell whether there is a repository."""
+        return lifecycle.find_spec(storage) is not None
+
+    exists_async = staticmethod(async_twin(exists))
+
+    @staticmethod
+    def fetch_spec_version(storage: Storage, storage_settings: Any = None) -> SpecVersion | None:  # noqa: ARG004  the peer's signature
+        """Return the format version of the repository, None if there is none."""
+        spec = lifecycle.find_spec(storage)
+        return None if spec is None else SpecVersion(spec)
+
+    fetch_spec_version_async = staticmethod(async_twin(fetch_spec_version))
+
+    @staticmethod
+    def fetch_config(storage: Storage) -> RepositoryConfig | None:
+        """Return the stored configuration without opening the repository."""
+        return lifecycle.fetch_config(storage)
+
+    fetch_config_async = staticmethod(async_twin(fetch_config))
+
+    def reopen(
+        self,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Return the repository opened again, with other settings where they are given."""
+        mine = self._opened.options
+        options = lifecycle.OpenOptions(
+            config if config is not None else mine.config,
+            mine.authorize_virtual_chunk_access
+            if authorize_virtual_chunk_access is None
+            else authorize_virtual_chunk_access,
+            mine.attribution,
+        )
+        return type(self)(lifecycle.open_(self.storage, options))
+
+    reopen_async = async_twin(reopen)
+
+    # -- what it is -----------------------------------------------------------------------------
+
+    @property
+    def storage(self) -> Storage:
+        """Where the repository lies."""
+        return self._context.assets.storage
+
+    @property
+    def config(self) -> RepositoryConfig:
+        """The configuration in use; change it and `save_config` to keep it."""
+        return self._context.config
+
+    @property
+    def spec_version(self) -> SpecVersion:
+        """The format version."""
+        return SpecVersion(self._context.timeline.spec)
+
+    @property
+    def attribution(self) -> Attribution:
+        """The labels given when the repository was opened."""
+        return self._opened.options.attribution or Attribution()
+
+    @property
+    def authorized_virtual_container_prefixes(self) -> set[str]:
+        """The prefixes that virtual chunks may be read from."""
+        return set(self._opened.options.authorize_virtual_chunk_access or {})
+
+    def save_config(self, *, allow_container_removal: bool = False) -> None:
+        """Store the configuration for everyone.
+
+        Raises:
+            ConflictError: Somebody stored another one since this repository was opened.
+        """
+        self._opened = lifecycle.save_config(
+            self._opened, allow_container_removal=allow_container_removal
+        )
+
+    save_config_async = async_twin(save_config)
+
+    def config_history(self) -> list[RepositoryConfig]:
+        """Return the configurations that were stored before, newest first."""
+        return lifecycle.config_history(self._context)
+
+    def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
+        """Give every later commit this metadata, unless the commit says otherwise."""
+        self._context = replace(self._context, commit_metadata=dict(metadata))
+        self._opened = replace(self._opened, context=self._context)
+
+    def default_commit_metadata(self) -> dict[str, Any]:
+        """Return the metadata that every commit gets."""
+        return dict(self._context.commit_metadata)
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    def readonly_session(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        as_of: datetime | None = None,
+    ) -> Session:
+        """Return a session that reads one version: of a branch, a tag, an id, or a moment."""
+        if as_of is None:
+            version = self._resolve_one(branch, tag, snapshot_id)
+        else:
+            version = self._resolve_moment(branch, tag, snapshot_id, as_of)
+        return Session(self._context, self._context.assets.load_snapshot(version))
+
+    readonly_session_async = async_twin(readonly_session)
+
+    def writable_session(self, branch: str) -> Session:
+        """Return a session that edits the newest version of a branch."""
+        return self._session_on(branch, SessionMode.writable)
+
+    writable_session_async = async_twin(writable_session)
+
+    def rearrange_session(self, branch: str) -> Session:
+        """Return a session that moves and renames nodes."""
+        self._context.timeline.check_writable("move_node")
+        return self._session_on(branch, SessionMode.rearrange)
+
+    rearrange_session_async = async_twin(rearrange_session)
+
+    @contextmanager
+    def transaction(
+        self,
+        branch: str,
+        *,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        rebase_with: ConflictSolver | None = None,
+        rebase_tries: int = 1_000,
+    ) -> Iterator[IcestreamStore]:
+        """Yield the store of a writable session, and commit it when the block ends well."""
+        session = self.writable_session(branch)
+        yield session.store
+        session.commit(message, metadata, rebase_with=rebase_with, rebase_tries=rebase_tries)
+
+    def _session_on(self, branch: str, mode: SessionMode) -> Session:
+        self._context.assets.storage.check_conditional_writes()
+        self._context.timeline.check_writable()
+        tip = self._context.timeline.branch_tip(branch)
+        snapshot = self._context.assets.load_snapshot(tip)
+        return Session(self._context, snapshot, branch=branch, mode=mode)
+
+    def _resolve_moment(
+        self, branch: str | None, tag: str | None, snapshot_id: str | None, as_of: datetime
+    ) -> SnapshotId:
+        if branch is None or tag is not None or snapshot_id is not None:
+            raise InvalidInputError(
+                "as_of goes with a branch, and with nothing else", kind=ErrorKind.INVALID_ARGUMENT
+            )
+        moment = micros_of(as_of)
+        tip = self._context.timeline.branch_tip(branch)
+        for entry in self._context.timeline.ancestry(tip):
+            if entry.flushed_at <= moment:
+                return entry.id
+        raise SnapshotNotFoundError(
+            f"branch {branch!r} has no version as old as {as_of}",
+            kind=ErrorKind.NO_SNAPSHOT_AT_TIME,
+        )

@@ -1,0 +1,344 @@
+"""A view of one snapshot, and the changes that a writer makes on it."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any
+
+from icestream.errors import ErrorKind, InvalidInputError, NodeNotFoundError, SessionStateError
+from icestream.model.chunk_refs import ChunkType, InlineRef, NativeRef, VirtualRef
+from icestream.model.config import RepositoryConfig
+from icestream.model.conflicts import ConflictSolver
+from icestream.model.ids import id_text
+from icestream.model.nodes import ArrayNode
+from icestream.model.paths import absolute
+from icestream.model.snapshots import Snapshot
+from icestream.repository import chunk_moves, commits, node_moves
+from icestream.repository.async_twins import async_twin
+from icestream.repository.context import Context
+from icestream.repository.diffs import Diff, diff_of_changes
+from icestream.repository.rebase import rebase
+from icestream.repository.working_copy import SessionMode, WorkingCopy
+from icestream.zarr_store.store import IcestreamStore
+
+
+class Session:
+    """One snapshot, read or edited; `store` is its zarr store, `commit` makes edits a version."""
+
+    def __init__(
+        self,
+        context: Context,
+        snapshot: Snapshot,
+        *,
+        branch: str | None = None,
+        mode: SessionMode = SessionMode.readonly,
+    ) -> None:
+        self._copy = WorkingCopy(context, snapshot, mode)
+        self._branch = branch
+
+    # -- what it is -----------------------------------------------------------------------------
+
+    @property
+    def read_only(self) -> bool:
+        """Tell whether the session refuses writes."""
+        return self._copy.read_only
+
+    @property
+    def mode(self) -> SessionMode:
+        """What the session may do."""
+        return self._copy.mode
+
+    @property
+    def snapshot_id(self) -> str:
+        """The snapshot that the session is based on."""
+        return id_text(self._copy.snapshot.id)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch that a commit would move; None for sessions that cannot commit."""
+        return self._branch
+
+    @property
+    def config(self) -> RepositoryConfig:
+        """The configuration of the repository, as the session uses it."""
+        return self._copy.context.config
+
+    @property
+    def store(self) -> IcestreamStore:
+        """The zarr store of this session."""
+        return IcestreamStore(self, self._copy)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Session):
+            return NotImplemented
+        return self is other or (
+            type(self) is type(other)
+            and self.snapshot_id == other.snapshot_id
+            and (self._branch, self.mode) == (other._branch, other.mode)
+            and self._copy.context.assets.storage == other._copy.context.assets.storage
+            and not self.has_uncommitted_changes
+            and not other.has_uncommitted_changes
+        )
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        changes = "uncommitted changes" if self.has_uncommitted_changes else "no changes"
+        where = f"branch {self._branch!r}, " if self._branch else ""
+        name, mode = type(self).__name__, self._copy.mode.name
+        return f"<icestream.{name} {mode}, {where}snapshot {self.snapshot_id}, {changes}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not self.read_only:
+            raise SessionStateError(
+                "a writable session cannot be pickled, its copies could not be committed together; "
+                "use session.fork() for workers and session.merge(fork) afterwards, "
+                "or repo.readonly_session() for reading",
+                kind=ErrorKind.PICKLE,
+            )
+        return self.__dict__
+
+    # -- changes --------------------------------------------------------------------------------
+
+    @property
+    def has_uncommitted_changes(self) -> bool:
+        """Tell whether there is something to commit."""
+        return not self._copy.changes.is_empty
+
+    def status(self) -> Diff:
+        """Return what a commit would record."""
+        return diff_of_changes(self._copy.changes, self._copy.snapshot.nodes)
+
+    def discard_changes(self) -> None:
+        """Forget all uncommitted changes."""
+        self._copy.check_can_write()
+        self._copy.start_over(self._copy.snapshot)
+
+    def commit(
+        self,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        *,
+        rebase_with: ConflictSolver | None = None,
+        rebase_tries: int = 1_000,
+        allow_empty: bool = False,
+    ) -> str:
+        """Make the changes a new version of the branch and return its snapshot id.
+
+        The session is read-only afterwards and shows the new version.
+
+        Raises:
+            ConflictError: The branch moved, and there is no `rebase_with` to rebase with.
+            RebaseFailedError: The other writer touched the same things.
+            SessionStateError: There is nothing to commit, or the session cannot commit.
+        """
+        with self._copy.lock:
+            snapshot = commits.commit(
+                self._copy.context,
+                self._commit_request(message, metadata, allow_empty=allow_empty),
+                solver=rebase_with,
+                rebase_tries=rebase_tries,
+            )
+            return self._finish(snapshot)
+
+    commit_async = async_twin(commit)
+
+    def amend(
+        self, message: str, *, metadata: dict[str, Any] | None = None, allow_empty: bool = False
+    ) -> str:
+        """Replace the newest commit of the branch by one that also has these changes."""
+        with self._copy.lock:
+            request = self._commit_request(message, metadata, allow_empty=allow_empty)
+            return self._finish(commits.amend(self._copy.context, request))
+
+    amend_async = async_twin(amend)
+
+    def flush(self, message: str, *, metadata: dict[str, Any] | None = None) -> str:
+        """Write the changes as a snapshot that no branch points at, and return its id."""
+        with self._copy.lock:
+            request = self._commit_request(message, metadata, allow_empty=False)
+            return self._finish(commits.flush_detached(self._copy.context, request))
+
+    flush_async = async_twin(flush)
+
+    def rebase(self, solver: ConflictSolver) -> None:
+        """Move the changes on top of the newest commit of the branch.
+
+        Raises:
+            RebaseFailedError: There are conflicts that the solver does not settle; the session
+                is as it was after the last commit that could be passed.
+        """
+        with self._copy.lock:
+            branch = self._check_on_branch()
+            self._copy.replace_base(
+                rebase(
+                    self._copy.context,
+                    self._copy.snapshot,
+                    self._copy.changes,
+                    branch=branch,
+                    solver=solver,
+                )
+            )
+
+    rebase_async = async_twin(rebase)
+
+    # -- forks ----------------------------------------------------------------------------------
+
+    def fork(self) -> "ForkSession":
+        """Return a copy for a worker: picklable, writable, to be merged back with `merge`.
+
+        Uncommitted changes are written first as a snapshot of their own, which is never part of
+        the history, so that a fork is small and sees them all.
+        """
+        self._copy.check_can_write(ErrorKind.CANNOT_FORK_READ_ONLY_SESSION)
+        with self._copy.lock:
+            base = self._copy.snapshot
+            if self.has_uncommitted_changes:
+                base = commits.write_snapshot(self._copy.context, base, self._copy.changes, "fork")
+            return ForkSession(self._copy.context, base, mode=SessionMode.writable)
+
+    def merge(self, *others: "ForkSession") -> None:
+        """Take over the changes of forks; where two wrote one chunk, the last one given wins."""
+        self._copy.check_can_write(ErrorKind.MERGE_NOT_ALLOWED)
+        with self._copy.lock:
+            for other in others:
+                self._copy.changes.merge(other._copy.changes)  # noqa: SLF001  another session
+            self._copy.replace_base(self._copy.snapshot)
+
+    merge_async = async_twin(merge)
+
+    # -- nodes and chunks -----------------------------------------------------------------------
+
+    def move(self, from_path: str, to_path: str) -> None:
+        """Move or rename a group or array with everything below it; rearrange sessions only."""
+        if self._copy.mode is not SessionMode.rearrange:
+            raise SessionStateError(
+                "nodes are moved in a rearrange session; commit this one and use "
+                "repo.rearrange_session(branch)",
+                kind=ErrorKind.NON_REARRANGE_SESSION,
+            )
+        with self._copy.lock:
+            node_moves.move(self._copy.nodes, absolute(from_path), absolute(to_path))
+
+    move_async = async_twin(move)
+
+    def get_node_id(self, path: str) -> str:
+        """Return the id of a node, which stays the same over commits and moves."""
+        node = self._copy.nodes.find(absolute(path))
+        if node is None:
+            raise NodeNotFoundError(f"there is no group or array at {path}")
+        return id_text(node.id)
+
+    get_node_id_async = async_twin(get_node_id)
+
+    def all_virtual_chunk_locations(self) -> list[str]:
+        """Return the location of every virtual chunk, one per chunk."""
+        locations: list[str] = []
+        for node in self._copy.nodes.nodes():
+            if isinstance(node, ArrayNode):
+                table = self._copy.table(node)
+                virtual = table.take(table.kind == ChunkType.virtual)
+                locations += virtual.location_column().to_pylist()
+        return locations
+
+    all_virtual_chunk_locations_async = async_twin(all_virtual_chunk_locations)
+
+    async def chunk_coordinates(
+        self, array_path: str, batch_size: int = 1000
+    ) -> AsyncIterator[tuple[int, ...]]:
+        """Yield the index of every chunk of an array that was written."""
+        index = self._copy.table(self._get_array(array_path)).index
+        for start in range(0, len(index), batch_size):
+            for row in index[start : start + batch_size].tolist():
+                yield tuple(row)
+
+    def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
+        """Return how the bytes of a chunk are kept."""
+        array = self._get_array(array_path)
+        ref = self._copy.find_ref(array.path, tuple(map(int, chunk_coordinates)))
+        match ref:
+            case None:
+                return ChunkType.uninitialized
+            case InlineRef():
+                return ChunkType.inline
+            case NativeRef():
+                return ChunkType.native
+            case VirtualRef():
+                return ChunkType.virtual
+
+    chunk_type_async = async_twin(chunk_type)
+
+    def shift_array(self, array_path: str, chunk_offset: Iterable[int]) -> None:
+        """Shift all chunks of an array by whole chunks; what leaves the grid is dropped."""
+        self._copy.check_can_edit()
+        with self._copy.lock:
+            array = self._get_array(array_path)
+            table = self._copy.table(array)
+            edits = chunk_moves.plan_shift(array, table, tuple(chunk_offset))
+            self._copy.changes.edits_of(array).set_table(edits)
+
+    def reindex_array(
+        self,
+        array_path: str,
+        forward: Callable[[Iterable[int]], Iterable[int] | None],
+        backward: Callable[[Iterable[int]], Iterable[int] | None] | None = None,
+    ) -> None:
+        """Move the chunks of an array to where `forward` says; None leaves one where it is.
+
+        With `backward`, the inverse of `forward`, positions that nothing moved into are cleared.
+        """
+        self._copy.check_can_edit()
+        with self._copy.lock:
+            array = self._get_array(array_path)
+            table = self._copy.table(array)
+            edits = chunk_moves.plan_reindex(array, table, forward, backward)
+            self._copy.changes.edits_of(array).set_table(edits)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _get_array(self, path: str) -> ArrayNode:
+        return self._copy.get_array(absolute(path))
+
+    def _check_on_branch(self) -> str:
+        if self.read_only or self._branch is None:
+            raise SessionStateError(
+                "only a writable session on a branch can commit or rebase; forks are merged into "
+                "the session they came from",
+                kind=ErrorKind.COMMIT_NOT_ALLOWED,
+            )
+        return self._branch
+
+    def _commit_request(
+        self, message: str, metadata: dict[str, Any] | None, *, allow_empty: bool
+    ) -> commits.CommitRequest:
+        branch = self._check_on_branch()
+        if self._copy.changes.is_empty and not allow_empty:
+            raise SessionStateError(
+                "there is nothing to commit; allow_empty=True commits all the same",
+                kind=ErrorKind.NO_CHANGES_TO_COMMIT,
+            )
+        if not isinstance(message, str):
+            raise InvalidInputError(f"the commit message must be a text, not {message!r}")
+        return commits.CommitRequest(
+            base=self._copy.snapshot,
+            changes=self._copy.changes,
+            branch=branch,
+            message=message,
+            metadata={**self._copy.context.commit_metadata, **(metadata or {})},
+        )
+
+    def _finish(self, snapshot: Snapshot) -> str:
+        """Become a read-only view of what was just written."""
+        self._copy.mode = SessionMode.readonly
+        self._copy.start_over(snapshot)
+        return self.snapshot_id
+
+
+class ForkSession(Session):
+    """A session for a worker: it pickles with its changes, and is merged instead of committed."""
+
+    @property
+    def mode(self) -> SessionMode:
+        """Always readonly: a fork cannot commit."""
+        return SessionMode.readonly
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__

@@ -1,0 +1,149 @@
+"""Repositories on web servers: read only, at a fixed URL or behind a redirect."""
+
+import http.client
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NoReturn
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from icestream.errors import ErrorKind, ReadOnlyError, StorageError
+from icestream.storage.addresses import HttpAddress
+from icestream.storage.object_store import ObjectStorage
+from icestream.storage.protocol import (
+    ByteRange,
+    DeleteResult,
+    ObjectInfo,
+    Storage,
+    Version,
+)
+from icestream.storage.retries import RetryPolicy
+
+_MAX_REDIRECTS = 10
+_TIMEOUT_S = 30
+
+
+class HttpStorage(ObjectStorage):
+    """Objects below a URL, read only."""
+
+    def __init__(
+        self, address: HttpAddress, *, retry: RetryPolicy | None = None, read_only: bool = True
+    ) -> None:
+        del read_only
+        super().__init__(address, retry=retry, read_only=True)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Refuse: HTTP has no listing, and an empty one would be a lie."""
+        raise StorageError(
+            f"cannot list {prefix!r} at {self.address.url}: web servers have no listings",
+            kind=ErrorKind.STORAGE_CONFIG,
+        )
+
+
+class RedirectStorage(Storage):
+    """The storage that a URL redirects to, found at the first use; read only."""
+
+    read_only = True
+
+    def __init__(self, url: str, open_target: Callable[[SplitResult], Storage]) -> None:
+        self._url = url
+        self._open_target = open_target
+        self._found: Storage | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"RedirectStorage({self._url!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._url, self._open_target)
+
+    @property
+    def target(self) -> Storage:
+        """The storage behind the redirect."""
+        if self._found is None:
+            with self._lock:
+                if self._found is None:
+                    self._found = self._open_target(_follow(self._url))
+        return self._found
+
+    def get(self, path: str, byte_range: ByteRange | None = None) -> bytes:
+        """Return the object, or `byte_range` of it."""
+        return self.target.get(path, byte_range)
+
+    def get_versioned(self, path: str) -> tuple[bytes, Version]:
+        """Return the whole object and its version."""
+        return self.target.get_versioned(path)
+
+    def get_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Return many ranges of one object."""
+        return self.target.get_ranges(path, byte_ranges)
+
+    def head(self, path: str) -> ObjectInfo:
+        """Return size, time and version of the object."""
+        return self.target.head(path)
+
+    async def get_async(self, path: str, byte_range: ByteRange | None = None) -> bytes:
+        """Await the object, or `byte_range` of it."""
+        return await self.target.get_async(path, byte_range)
+
+    def put(self, path: str, data: bytes, *, content_type: str | None = None) -> Version:
+        """Refuse."""
+        del path, data, content_type
+        self._refuse()
+
+    def put_if_absent(self, path: str, data: bytes, *, content_type: str | None = None) -> Version:
+        """Refuse."""
+        del path, data, content_type
+        self._refuse()
+
+    def put_if_version(
+        self, path: str, data: bytes, version: Version, *, content_type: str | None = None
+    ) -> Version:
+        """Refuse."""
+        del path, data, version, content_type
+        self._refuse()
+
+    def delete_many(self, paths: Iterable[str]) -> DeleteResult:
+        """Refuse."""
+        del paths
+        self._refuse()
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield every object whose path starts with `prefix`."""
+        return self.target.list(prefix)
+
+    def _refuse(self) -> NoReturn:
+        raise ReadOnlyError(f"{self._url} can only be read", kind=ErrorKind.READ_ONLY_STORAGE)
+
+
+def _follow(url: str) -> SplitResult:
+    """Ask until the answer leads out of HTTP: to the address of a storage."""
+    for _ in range(_MAX_REDIRECTS + 1):
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"}:
+            return parts
+        url = urljoin(url, _location_behind(parts))
+    raise _bad_redirect(url, f"more than {_MAX_REDIRECTS} redirects")
+
+
+def _location_behind(parts: SplitResult) -> str:
+    connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = connect(parts.netloc.rpartition("@")[2], timeout=_TIMEOUT_S)
+    target = parts.path or "/"
+    try:
+        connection.request("GET", f"{target}?{parts.query}" if parts.query else target)
+        answer = connection.getresponse()
+    except (OSError, http.client.HTTPException) as error:
+        raise _bad_redirect(parts.geturl(), str(error)) from error
+    finally:
+        connection.close()
+    location = answer.getheader("Location")
+    if not 300 <= answer.status < 400 or location is None:  # noqa: PLR2004 - redirects
+        raise _bad_redirect(parts.geturl(), f"status {answer.status} is no redirect")
+    return location
+
+
+def _bad_redirect(url: str, reason: str) -> StorageError:
+    shown = url.partition("?")[0]
+    return StorageError(
+        f"{shown} does not redirect to a storage: {reason}", kind=ErrorKind.BAD_REDIRECT
+    )

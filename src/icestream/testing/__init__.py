@@ -1,0 +1,1 @@
+"""What tests need: a suite for storages, doubles that behave, a fault proxy, real servers."""

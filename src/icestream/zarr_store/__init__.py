@@ -1,0 +1,1 @@
+"""A session of a repository as a zarr store."""
