@@ -44,7 +44,7 @@ lint: $(READY) ## check style, types and layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 fix: $(READY) ## mend style where a tool can
 	$(BIN)/ruff check --fix

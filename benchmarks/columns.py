@@ -67,9 +67,13 @@ def _in_objects(
 
 def _file_url(number: int) -> str:
     """Return a URL of 117 characters."""
-    return f"{_ARCHIVE}/v2.1/{1940 + number // 12}/era5-2m-temperature-{number:07d}.nc".ljust(117, "x")
+    return f"{_ARCHIVE}/v2.1/{1940 + number // 12}/era5-2m-temperature-{number:07d}.nc".ljust(
+        117, "x"
+    )
 
 
 def _object_url(row: int) -> str:
     """Return a URL of about 110 characters, like that of a chunk in a Zarr store."""
-    return f"{_ARCHIVE}/v2.1/2m-temperature.zarr/t2m/c/{row // 100}/{row // 10 % 10}/{row % 10}"
+    return (
+        f"{_ARCHIVE}/v2.1/era5-2m-temperature.zarr/t2m/c/{row // 100}/{row // 10 % 10}/{row % 10}"
+    )

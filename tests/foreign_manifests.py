@@ -1,4 +1,4 @@
-"""Manifests as other software writes and reads them: one reference at a time, by flatbuffers' rules.
+"""Manifests as other software writes and reads them: one reference at a time.
 
 Nothing here shares code with the codec under test.
 """
@@ -201,4 +201,8 @@ def _read_ref(walker: Walker, table: int) -> Ref:
         "modified": lambda at: walker.number(at, "I"),
         "compressed": walker.bytes,
     }
-    return {name: read[name](fields[slot]) for name, slot in _REF_SLOTS.items() if slot in fields and name in read}
+    return {
+        name: read[name](fields[slot])
+        for name, slot in _REF_SLOTS.items()
+        if slot in fields and name in read
+    }

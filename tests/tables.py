@@ -54,7 +54,9 @@ virtual_refs = st.builds(
 def refs(draw: st.DrawFn, *, rank: int | None = None, deletions: bool = False) -> Refs:
     """Draw references of one array, of some kinds only or of all."""
     rank = draw(st.integers(0, 3)) if rank is None else rank
-    kinds = [inline_refs, native_refs, virtual_refs, *([st.none()] if deletions else [])]
+    kinds: list[st.SearchStrategy[ChunkRef | None]] = [inline_refs, native_refs, virtual_refs]
+    if deletions:
+        kinds.append(st.none())
     chosen = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=len(kinds)))
     coordinate = st.one_of(st.integers(0, 3), st.integers(0, 2**32 - 1))
     indexes = st.tuples(*[coordinate] * rank)

@@ -10,7 +10,7 @@
     │   ├── RefNotFoundError
     │   └── RepositoryNotFoundError
     ├── AlreadyExistsError          the thing to create is present
-    ├── ReadOnlyError               a write through something that only reads
+    ├── ReadOnlyError               a write through something that only reads (a ValueError)
     ├── InvalidInputError           the argument is wrong              (also a ValueError)
     ├── SessionStateError           right call, wrong moment
     ├── AccessError                 no container, consent or credential permits this location
@@ -247,8 +247,11 @@ class AlreadyExistsError(IcestreamError):
     default_kind = ErrorKind.OBJECT_ALREADY_EXISTS
 
 
-class ReadOnlyError(IcestreamError):
-    """A write was tried through a session, store, storage or repository that only reads."""
+class ReadOnlyError(IcestreamError, ValueError):
+    """A write was tried through a session, store, storage or repository that only reads.
+
+    Zarr raises ValueError for it, and programs written for zarr catch that.
+    """
 
     default_kind = ErrorKind.READ_ONLY_SESSION
 

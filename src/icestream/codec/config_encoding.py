@@ -5,7 +5,6 @@ Structs are dicts without the keys that are unset; enum variants that carry some
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import fields
 from typing import Any
 
@@ -62,7 +61,10 @@ _CHECKSUM_NAMES = {algorithm: name for name, algorithm in CHECKSUM_ALGORITHMS.it
 
 
 def config_tree(config: RepositoryConfig) -> dict[str, Any]:
-    """Return the tree to save: everything that is set but the storage settings."""
+    """Return the tree to save, which shares parts with the configuration.
+
+    It has everything that is set but the storage settings.
+    """
     tree = _node_tree(config)
     return {key: value for key, value in tree.items() if key not in UNSAVED_KEYS}
 
@@ -75,7 +77,7 @@ def _node_tree(node: ConfigNode) -> dict[str, Any]:
             tree[name] = next(text for text, member in rule.names.items() if member is value)
         elif value is not None:
             tree[name] = _value_tree(value)
-    return {**tree, **deepcopy(node.extra)}
+    return {**tree, **node.extra}
 
 
 def _value_tree(value: Any) -> Any:
@@ -104,7 +106,7 @@ def _condition_tree(condition: ArrayCondition) -> Any:
         content = {"from": _first_tree(first), "to": _stop_tree(stop)}
     else:
         return condition.variant
-    return Tagged(condition.variant, {**content, **deepcopy(condition.extra)})
+    return Tagged(condition.variant, {**content, **condition.extra})
 
 
 def _first_tree(first: int | None) -> Any:
@@ -133,7 +135,7 @@ def _split_size_tree(dim: AnyDimCondition, size: int) -> dict[str, Any]:
             condition = Tagged("DimensionName", dim.regex)
         case ManifestSplitDimCondition.Any():
             condition = "Any"
-    return {"condition": condition, "num_chunks": size, **deepcopy(dim.extra)}
+    return {"condition": condition, "num_chunks": size, **dim.extra}
 
 
 def _store_tree(container: VirtualChunkContainer) -> Any:
@@ -144,7 +146,7 @@ def _store_tree(container: VirtualChunkContainer) -> Any:
         content = {f.name: getattr(options, f.name) for f in fields(options)}
         algorithm = options.checksum_algorithm
         content["checksum_algorithm"] = algorithm and _CHECKSUM_NAMES[algorithm]
-        return Tagged(name, {**content, **deepcopy(container.store_extra)})
+        return Tagged(name, {**content, **container.store_extra})
     match store:
         case ObjectStoreConfig.LocalFileSystem():
             return Tagged(name, store.path)

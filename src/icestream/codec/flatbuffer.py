@@ -30,7 +30,7 @@ _NOTHING = (2**63,)
 
 _TABLE_COST = 64
 _VECTOR_COST = 16
-_FREE_BUDGET = 2**24
+_FREE_BUDGET = 2**22
 _BUDGET_PER_BYTE = 16
 _MAX_MICROS = 253_402_300_799_999_999
 _MAX_BUFFER_BYTES = 2**31 - 1
@@ -146,10 +146,10 @@ class FlatReader:
         stored += _ABSENT
         return [stored[i] + position + at if at else stored[i] for i, at in layout.picks]
 
-    def vector(self, start: int, label: str, item_size: int = 1) -> bytes:
-        """Return the bytes of all items of a vector."""
+    def vector(self, start: int, label: str, item_size: int = 1, *, cost: int = 1) -> bytes:
+        """Return the bytes of all items of a vector; `cost` is the work that a byte makes."""
         size = self._count(start, label, item_size) * item_size
-        self._budget -= size + _VECTOR_COST
+        self._budget -= size * cost + _VECTOR_COST
         return self._data[start + 4 : start + 4 + size]
 
     def string(self, start: int, label: str) -> str:

@@ -1,5 +1,6 @@
 """Virtual locations compressed one by one with a zstd dictionary (spec 2, Manifest)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
 
-from icestream.codec.columns import FlatColumns, Int64
+from icestream.codec.columns import BLOCK_ROWS, FlatColumns, Int64
 from icestream.codec.shared_texts import SharedTexts
 from icestream.codec.text_columns import as_texts
 from icestream.model.manifests import LocationCompression
@@ -44,15 +45,21 @@ def compress_locations(
     if dictionary is None:
         return None
     is_short = pc.binary_length(locations.texts).to_numpy() <= MAX_LOCATION_BYTES
-    compressor = zstandard.ZstdCompressor(level=settings.level, dict_data=dictionary)
-    short = locations.texts.filter(pa.array(is_short)).cast(pa.large_binary())
-    frames = [
-        pa.array([compressor.compress(text.as_buffer()) for text in chunk], pa.large_binary())
-        for chunk in short.chunks
-    ]
-    return CompressedLocations(
-        dictionary.as_bytes(), pa.chunked_array(frames, pa.large_binary()), is_short
-    )
+    short = locations.texts if is_short.all() else locations.texts.filter(pa.array(is_short))
+    frames = pa.chunked_array(_compress(short, dictionary, settings.level), pa.large_binary())
+    return CompressedLocations(dictionary.as_bytes(), frames, is_short)
+
+
+def _compress(
+    texts: pa.ChunkedArray, dictionary: zstandard.ZstdCompressionDict, level: int
+) -> Iterator[pa.Array]:
+    level = min(level, zstandard.MAX_COMPRESSION_LEVEL)
+    dictionary.precompute_compress(level=level)
+    compressor = zstandard.ZstdCompressor(level=level, dict_data=dictionary)
+    for chunk in texts.cast(pa.large_binary()).chunks:
+        for start in range(0, len(chunk), BLOCK_ROWS):
+            block = chunk.slice(start, BLOCK_ROWS).to_pylist()
+            yield pa.array([compressor.compress(text) for text in block], pa.large_binary())
 
 
 def _train(
@@ -130,6 +137,8 @@ class LocationExpander:
         return pa.array(texts, pa.large_binary())
 
     def _expand_one(self, frame: bytes) -> bytes:
+        if not frame.startswith(_MAGIC):
+            raise self._flat.wrong("has a compressed location that is damaged (no zstd frame)")
         size = zstandard.get_frame_parameters(frame).content_size
         if size > MAX_LOCATION_BYTES and size != zstandard.CONTENTSIZE_UNKNOWN:
             raise self._flat.wrong(f"has a compressed location of {size} bytes")

@@ -35,15 +35,23 @@ from icestream.codec.shared_texts import SharedTexts, share_texts
 from icestream.errors import InvalidInputError
 from icestream.model.chunk_refs import ChunkType
 from icestream.model.chunk_tables import ChunkTable
-from icestream.model.ids import ManifestId, NodeId
+from icestream.model.ids import NODE_ID_SIZE, ManifestId, NodeId
 from icestream.model.manifests import LocationCompression
 
 MAX_APPARENT_BYTES = 2**32
 """Readers count the bytes they visit, a shared text once per reference, and stop here."""
 
 _ROW_APPARENT_BYTES = 96
-_HEAD_BYTES = 56
-_ARRAY_BYTES = 16
+"""At most what a reference counts without its coordinates and texts: 74 and its optional fields."""
+
+# where the parts before the references lie; see the FlatBuffers internals for their structure
+_ROOT_VTABLE_AT = 8
+_ARRAY_VTABLE_AT = 20
+_ROOT_AT = 28
+_ROOT_TABLE = "<i12sIIB3x"
+_LIST_AT = _ROOT_AT + struct.calcsize(_ROOT_TABLE)
+_ARRAY_TABLE = np.dtype([("soffset", "<i4"), ("node_id", f"V{NODE_ID_SIZE}"), ("refs", "<u4")])
+_ARRAY_BYTES = _ARRAY_TABLE.itemsize
 
 
 def encode_manifest(
@@ -174,7 +182,7 @@ def _place_sections(
 ) -> tuple[list[tuple[int, int]], int]:
     """Return the positions of each array's list of references and of its records, and the end."""
     places = []
-    end = _HEAD_BYTES + 4 + (4 + _ARRAY_BYTES) * len(tables)
+    end = _LIST_AT + 4 + (4 + _ARRAY_BYTES) * len(tables)
     for table, layout in zip(tables, layouts, strict=True):
         refs_at = align(end, 4)
         records_at = align(refs_at + 4 + 4 * len(table), 8)
@@ -227,32 +235,35 @@ def _write_section(writer: FrameWriter, section: _Section) -> None:
 
 def _encode_head(manifest_id: ManifestId, node_ids: list[NodeId], plan: _Plan, spec: int) -> bytes:
     """Return the root table and the list of arrays."""
-    sections = plan.sections
     has_dictionary = plan.dictionary_at is not None
     # spec 1 knows neither the dictionary nor the algorithm, whose absence means "compressed"
-    slots = (4, 16) if spec == 1 else (4, 16, 20 * has_dictionary, 24)
-    vtables = encode_vtable(slots, 28).ljust(12, b"\0") + encode_vtable((4, 12), 16)
-    root_at, arrays_at = 28, _HEAD_BYTES
-    dictionary = plan.dictionary_at - (root_at + 20) if plan.dictionary_at is not None else 0
+    slots = (4, 16) if spec == 1 else (4, 16, 20 if has_dictionary else 0, 24)
     root = struct.pack(
-        "<i12sIIB3x",
-        root_at - 8,
+        _ROOT_TABLE,
+        _ROOT_AT - _ROOT_VTABLE_AT,
         manifest_id,
-        arrays_at - (root_at + 16),
-        dictionary,
+        _LIST_AT - (_ROOT_AT + 16),
+        0 if plan.dictionary_at is None else plan.dictionary_at - (_ROOT_AT + 20),
         has_dictionary,
     )
-    n = len(sections)
-    tables_at = arrays_at + 4 + 4 * n
-    offsets = tables_at + _ARRAY_BYTES * np.arange(n) - (arrays_at + 4 + 4 * np.arange(n))
-    tables = [
-        struct.pack("<i8sI", at - 20, node_id, section.refs_at - (at + 12))
-        for at, node_id, section in zip(
-            range(tables_at, tables_at + _ARRAY_BYTES * n, _ARRAY_BYTES),
-            node_ids,
-            sections,
-            strict=True,
+    return b"".join(
+        (
+            struct.pack("<I4s", _ROOT_AT, IDENTIFIER),
+            encode_vtable(slots, len(root)).ljust(_ARRAY_VTABLE_AT - _ROOT_VTABLE_AT, b"\0"),
+            encode_vtable((4, 12), _ARRAY_BYTES),
+            root,
+            _encode_list(node_ids, [section.refs_at for section in plan.sections]),
         )
-    ]
-    head = struct.pack("<I4s", root_at, IDENTIFIER) + vtables + root
-    return head + struct.pack("<I", n) + offsets.astype("<u4").tobytes() + b"".join(tables)
+    )
+
+
+def _encode_list(node_ids: list[NodeId], refs_at: list[int]) -> bytes:
+    n = len(node_ids)
+    rows = np.arange(n)
+    tables = np.zeros(n, _ARRAY_TABLE)
+    at = _LIST_AT + 4 + 4 * n + _ARRAY_BYTES * rows
+    tables["soffset"] = at - _ARRAY_VTABLE_AT
+    tables["node_id"] = np.frombuffer(b"".join(node_ids), f"V{NODE_ID_SIZE}")
+    tables["refs"] = np.array(refs_at, np.int64) - (at + 12)
+    offsets = at - (_LIST_AT + 4 + 4 * rows)
+    return struct.pack("<I", n) + offsets.astype("<u4").tobytes() + tables.tobytes()

@@ -7,7 +7,6 @@ less than one shared vtable would, and rows of different form can follow each ot
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +49,18 @@ _FORM_OF_KIND = np.zeros(len(ChunkType), np.uint8)
 _FORM_OF_KIND[ChunkType.inline] = Form.INLINE
 _FORM_OF_KIND[ChunkType.virtual] = Form.VIRTUAL
 
-Fields = dict[str, tuple[Any, int]]
+_FORMATS = {
+    "soffset": "<i4",
+    "index_at": "<u4",
+    "target": "<u4",
+    "modified": "<u4",
+    "etag": "<u4",
+    "chunk_id": f"V{OBJECT_ID_SIZE}",
+    "byte_offset": "<u8",
+    "length": "<u8",
+    "rank": "<u4",
+}
+"""The fields of a table, in order; `target` is what a reference points at, whatever its form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,49 +95,34 @@ class RecordLayout:
 def plan_records(table: ChunkTable, forms: Iterable[Form]) -> RecordLayout:
     """Choose the fields of an array's records: those that at least one row needs."""
     forms = tuple(sorted(forms))
-    is_virtual = not _VIRTUAL.isdisjoint(forms)
-    has_modified = is_virtual and table.last_modified is not None
-    slots = {form: _slots(form, has_modified=has_modified) for form in forms}
-    vtable_bytes = align(max(4 + 2 * (max(s) + 1) for s in slots.values()), 4)
-    fields: Fields = {"vtable": (f"V{vtable_bytes}", 0)}
-    end = _append(fields, {"soffset": "<i4", "index_at": "<u4"}, vtable_bytes)
-    if set(forms) != {Form.NATIVE}:
-        end = _append(fields, {"target": "<u4"}, end)
-    if has_modified:
-        end = _append(fields, {"modified": "<u4"}, end)
-    if not _WITH_ETAG.isdisjoint(forms):
-        end = _append(fields, {"etag": "<u4"}, end)
-    if Form.NATIVE in forms:
-        end = _append(fields, {"chunk_id": f"V{OBJECT_ID_SIZE}"}, end)
-    alignment = 4
-    if set(forms) != {Form.INLINE}:
-        alignment = 8
-        end = _append(fields, {"byte_offset": "<u8", "length": "<u8"}, align(end, alignment))
+    slots = {form: _slots(form, has_modified=table.last_modified is not None) for form in forms}
+    vtable_bytes = align(max(4 + 2 * (max(fields) + 1) for fields in slots.values()), 4)
+    needed = {"soffset"}.union(*(fields.values() for fields in slots.values()))
+    offsets, end = {"vtable": 0}, vtable_bytes
+    for name in (name for name in _FORMATS if name in needed):
+        size = np.dtype(_FORMATS[name]).itemsize
+        offsets[name] = align(end, 8 if size == 8 else 4)  # noqa: PLR2004  aligned to its own size
+        end = offsets[name] + size
     table_bytes = end - vtable_bytes
-    end = _append(fields, {"rank": "<u4", "index": ("<u4", (table.rank,))}, end)
+    offsets |= {"rank": end, "index": end + 4}
+    end += 4 + 4 * table.rank
+    formats = _FORMATS | {"vtable": f"V{vtable_bytes}", "index": f"({table.rank},)<u4"}
     dtype = np.dtype(
         {
-            "names": list(fields),
-            "formats": [kind for kind, _ in fields.values()],
-            "offsets": [at for _, at in fields.values()],
-            "itemsize": align(end, alignment),
+            "names": list(offsets),
+            "formats": [formats[name] for name in offsets],
+            "offsets": list(offsets.values()),
+            "itemsize": align(end, 8 if "length" in needed else 4),
         }
     )
-    vtables = {
-        form: encode_vtable(
-            [fields[s[i]][1] - vtable_bytes if i in s else 0 for i in range(max(s) + 1)],
-            table_bytes,
-        ).ljust(vtable_bytes, b"\0")
-        for form, s in slots.items()
-    }
+    vtables = {}
+    for form, fields in slots.items():
+        places = [
+            offsets[fields[slot]] - vtable_bytes if slot in fields else 0
+            for slot in range(max(fields) + 1)
+        ]
+        vtables[form] = encode_vtable(places, table_bytes).ljust(vtable_bytes, b"\0")
     return RecordLayout(dtype, forms, vtables)
-
-
-def _append(fields: Fields, added: Mapping[str, Any], at: int) -> int:
-    for name, kind in added.items():
-        fields[name] = (kind, at)
-        at += np.dtype(kind).itemsize
-    return at
 
 
 def _slots(form: Form, *, has_modified: bool) -> dict[int, str]:

@@ -8,6 +8,9 @@ from icestream.codec.metadata_values import decode_value, encode_value
 
 METADATA_ITEM = TableType("MetadataItem", "name &!", "value &!")
 
+_VALUE_COST = 8
+"""Decoding a byte of a value takes that much longer than copying one."""
+
 
 def write_metadata(writer: FlatWriter, metadata: Mapping[str, Any], spec: int) -> int:
     """Write the vector of metadata items, ordered by name."""
@@ -32,7 +35,7 @@ def read_metadata(reader: FlatReader, start: int, spec: int) -> dict[str, Any]:
         if key in items:
             raise reader.wrong("metadata", f"{key!r} is there twice")
         items[key] = decode_value(
-            reader.vector(value, "MetadataItem.value"),
+            reader.vector(value, "MetadataItem.value", cost=_VALUE_COST),
             spec,
             name=f"{reader.name}: metadata {key!r}",
         )

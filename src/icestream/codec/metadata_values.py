@@ -50,7 +50,7 @@ def _unpack(data: bytes, name: str) -> Any:
     try:
         return fallback.unpackb(data, raw=False)
     except (msgpack.UnpackException, ValueError) as error:
-        raise _wrong(name, f"no valid MessagePack: {error or type(error).__name__}") from error
+        raise _wrong(name, f"no valid MessagePack: {str(error) or type(error).__name__}") from error
 
 
 def _checked_input(value: Any, path: str, depth: int) -> Any:

@@ -31,9 +31,13 @@ class SharedTexts:
     """Bytes of the texts of all rows, a shared text counted for each row."""
 
     def by_entry[T: np.generic](self, column: int, values: npt.NDArray[T]) -> npt.NDArray[T]:
-        """Return, for each pool entry of a column, the value of its text."""
+        """Return, for each pool entry of a column, the value of its text.
+
+        There is at least one value, so that -1, the code of rows without a text, is an index.
+        """
         entries = self.entries[column]
-        return values if entries is None or not len(values) else values[entries]
+        found = values if entries is None or not len(values) else values[entries]
+        return found if len(found) else np.zeros(1, values.dtype)
 
 
 def share_texts(columns: Sequence[TextCodes]) -> SharedTexts:

@@ -213,14 +213,21 @@ class _Dumper(yaml.SafeDumper):
         return super().choose_scalar_style()
 
 
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> ScalarNode:
+    # PyYAML loses line separators other than the newline, unless they are escaped
+    style = None if text.isprintable() else '"'
+    return dumper.represent_scalar(f"{_STANDARD}str", text, style=style)
+
+
 def _represent_tagged(dumper: yaml.SafeDumper, data: Tagged) -> Node:
     node = dumper.represent_data(data.value)
     if isinstance(node, ScalarNode) and isinstance(data.value, str):
-        node.style = "'"
+        node.style = node.style or "'"
     node.tag = f"!{data.tag}"
     return node
 
 
+_Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(Tagged, _represent_tagged)
 for _kind, _form in _CORE_SCALARS.items():
     # beside those of YAML 1.1: a text that either version would read as something else is quoted

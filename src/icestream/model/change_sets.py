@@ -31,19 +31,21 @@ class ArrayEdits:
 
     def set_table(self, table: ChunkTable) -> None:
         """Set many chunks; rows of kind `uninitialized` delete."""
+        tables = [*self.tables]
         if self.singles:
-            self.tables.append(ChunkTable.from_refs(self.singles, self.rank))
-            self.singles = {}
-        self.tables.append(table)
-        while len(self.tables) > 1 and len(self.tables[-2]) <= 2 * len(self.tables[-1]):
-            newer = self.tables.pop()
-            self.tables.append(overlay(self.tables.pop(), newer))
+            tables.append(ChunkTable.from_refs(self.singles, self.rank))
+        tables.append(table)
+        while len(tables) > 1 and len(tables[-2]) <= 2 * len(tables[-1]):
+            newer = tables.pop()
+            tables.append(overlay(tables.pop(), newer))
+        self._become(tables)
 
     def find(self, index: tuple[int, ...]) -> tuple[bool, ChunkRef | None]:
         """Return whether the chunk was edited, and what it is now."""
-        if index in self.singles:
-            return True, self.singles[index]
-        for table in reversed(self.tables):
+        singles, tables = self.singles, self.tables
+        if index in singles:
+            return True, singles[index]
+        for table in reversed(tables):
             row = table.find(index)
             if row >= 0:
                 return True, table.ref(row)
@@ -53,15 +55,25 @@ class ArrayEdits:
         """Return all edits as one table."""
         if self.singles or not self.tables:
             self.set_table(ChunkTable.empty(self.rank))
-        while len(self.tables) > 1:
-            newer = self.tables.pop()
-            self.tables.append(overlay(self.tables.pop(), newer))
-        return self.tables[0]
+        tables = [*self.tables]
+        while len(tables) > 1:
+            newer = tables.pop()
+            tables.append(overlay(tables.pop(), newer))
+        self._become(tables)
+        return tables[0]
+
+    def _become(self, tables: list[ChunkTable]) -> None:
+        """Let `tables` be all edits.
+
+        `find` reads without a lock, singles first: the tables that take them up come before the
+        singles go, and neither is changed in place.
+        """
+        self.tables = tables
+        self.singles = {}
 
     def replace_all(self, table: ChunkTable) -> None:
         """Let `table` be all edits."""
-        self.singles = {}
-        self.tables = [table]
+        self._become([table])
 
     def __len__(self) -> int:
         return len(self.singles) + sum(len(table) for table in self.tables)

@@ -251,11 +251,14 @@ def overlay(base: ChunkTable, edits: ChunkTable) -> ChunkTable:
         return base
     if not len(base):
         return edits
-    keep = np.ones(len(base), bool)
     replaced = base.find_many(edits.index)
+    if bool((replaced >= 0).all()):
+        rows = np.arange(len(base))
+        rows[replaced] = np.arange(len(base), len(base) + len(edits))
+        return _stack([base, edits]).take(rows)
+    keep = np.ones(len(base), bool)
     keep[replaced[replaced >= 0]] = False
-    kept = base if keep.all() else base.take(keep)
-    return concat([kept, edits])
+    return concat([base if keep.all() else base.take(keep), edits])
 
 
 def concat(tables: Sequence[ChunkTable]) -> ChunkTable:
@@ -263,12 +266,19 @@ def concat(tables: Sequence[ChunkTable]) -> ChunkTable:
     tables = [table for table in tables if len(table)] or list(tables[:1])
     if len(tables) == 1:
         return tables[0]
+    joined = _stack(tables)
+    order = lexicographic_order(joined.index)
+    return joined if order is None else joined.take(order)
+
+
+def _stack(tables: Sequence[ChunkTable]) -> ChunkTable:
+    """Return the rows of tables below each other, which leaves them unsorted."""
     lengths = [len(table) for table in tables]
     location_code, locations = concat_texts(
         [(t.location_code, t.locations) for t in tables], lengths
     )
     etag_code, etags = concat_texts([(t.etag_code, t.etags) for t in tables], lengths)
-    joined = ChunkTable(
+    return ChunkTable(
         index=np.concatenate([t.index for t in tables]),
         kind=np.concatenate([t.kind for t in tables]),
         byte_offset=np.concatenate([t.byte_offset for t in tables]),
@@ -281,8 +291,6 @@ def concat(tables: Sequence[ChunkTable]) -> ChunkTable:
         chunk_id=_concat_column([t.chunk_id for t in tables], tables, (OBJECT_ID_SIZE,)),
         inline=_concat_inline(tables),
     )
-    order = lexicographic_order(joined.index)
-    return joined if order is None else joined.take(order)
 
 
 def replace_columns(table: ChunkTable, **columns: Any) -> ChunkTable:
@@ -421,6 +429,9 @@ def _shrink(columns: dict[str, Any], *, dense: bool) -> dict[str, Any]:
         state["box"] = bounding_box(columns["index"])
     else:
         state["index"] = columns["index"]
+    if columns["inline"] is not None:
+        # Arrow would send all the bytes that a slice was cut from
+        state["inline"] = pa.concat_arrays([columns["inline"]])
     for pool in ("locations", "etags"):
         if len(columns[pool]) > n:
             code = "location_code" if pool == "locations" else "etag_code"
@@ -448,10 +459,11 @@ def _expand(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expand_column(column: Any, n: int) -> Any:
-    match column:
-        case ("constant", dtype, value):
-            return np.broadcast_to(np.dtype(dtype).type(value), n)
-        case ("narrow", narrow):
-            return narrow.astype(np.uint64)
-        case _:
-            return column
+    # not matched as a sequence: Arrow arrays of two or three rows would be taken for these
+    if not isinstance(column, tuple):
+        return column
+    name, *parts = column
+    if name == "constant":
+        dtype, value = parts
+        return np.broadcast_to(np.dtype(dtype).type(value), n)
+    return parts[0].astype(np.uint64)

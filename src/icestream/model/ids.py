@@ -3,6 +3,9 @@
 import os
 from typing import NewType
 
+import numpy as np
+import numpy.typing as npt
+
 from icestream.errors import ErrorKind, InvalidInputError
 
 SnapshotId = NewType("SnapshotId", bytes)
@@ -17,6 +20,7 @@ INITIAL_SNAPSHOT_ID = SnapshotId(bytes.fromhex("0b1cc8d6787580f0e33a6534"))
 """The one id that every repository shares: its first, empty snapshot."""
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _VALUES = {c: i for i, c in enumerate(_ALPHABET)} | {"O": 0, "I": 1, "L": 1}
 
 
@@ -47,8 +51,22 @@ def id_text(object_id: bytes) -> str:
     '1CECHNKREP0F1RSTCMT0'
     """
     n_chars = -(-len(object_id) * 8 // 5)
-    bits = int.from_bytes(object_id) << (n_chars * 5 - len(object_id) * 8)
-    return "".join(_ALPHABET[bits >> shift & 31] for shift in range(n_chars * 5 - 5, -1, -5))
+    n_bits = (n_chars + 1) // 2 * 10  # two characters at a time: every chunk read comes by here
+    bits = int.from_bytes(object_id) << (n_bits - len(object_id) * 8)
+    pairs = [_PAIRS[bits >> shift & 1023] for shift in range(n_bits - 10, -1, -10)]
+    return "".join(pairs)[:n_chars]
+
+
+def id_texts(ids: npt.NDArray[np.uint8]) -> list[str]:
+    """Return the texts of many ids, given as the rows of a matrix."""
+    n, size = ids.shape
+    n_chars = -(-size * 8 // 5)
+    bits = np.zeros((n, n_chars * 5), np.uint8)
+    bits[:, : size * 8] = np.unpackbits(ids, axis=1)
+    values = np.packbits(bits.reshape(n, n_chars, 5), axis=2)[:, :, 0] >> 3
+    letters = np.frombuffer(_ALPHABET.encode(), np.uint8)[values]
+    texts: list[str] = letters.view(f"S{n_chars}").ravel().astype(str).tolist()
+    return texts
 
 
 def parse_id(text: str, size: int = OBJECT_ID_SIZE) -> bytes:

@@ -11,15 +11,20 @@ def check_path(path: str) -> str:
     Raises:
         InvalidInputError: It is relative, ends in a slash, or has an empty, `.` or `..` part.
     """
-    if path == ROOT:
-        return path
-    parts = path.split("/")
-    if parts[0] != "" or len(parts) < 2 or any(part in {"", ".", ".."} for part in parts[1:]):  # noqa: PLR2004  a path has a root and a name
+    if not is_path(path):
         raise InvalidInputError(
             f"invalid node path {path!r}: use an absolute path such as '/group/array'",
             kind=ErrorKind.INVALID_PATH,
         )
     return path
+
+
+def is_path(path: str) -> bool:
+    """Tell whether `path` is a well-formed absolute node path."""
+    if path == ROOT:
+        return True
+    start, *parts = path.split("/")
+    return not start and bool(parts) and not any(part in {"", ".", ".."} for part in parts)
 
 
 def absolute(path: str) -> str:

@@ -1,31 +1,16 @@
 """Status, metadata and features of a repository as a whole."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from icestream.errors import ErrorKind, InvalidInputError
 from icestream.model import ops_log
+from icestream.model.feature_flags import FeatureFlag
 from icestream.model.ops_log import RepoStatus, UpdateType
 from icestream.model.repo_info import FEATURE_FLAGS, RepoInfo
 from icestream.repository.async_twins import async_twin
 from icestream.repository.core import RepositoryCore
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureFlag:
-    """A feature that can be switched, and how it stands."""
-
-    id: int
-    name: str
-    default_enabled: bool
-    setting: bool | None
-    """What was set; None for the default."""
-
-    @property
-    def enabled(self) -> bool:
-        """Tell whether the feature is on."""
-        return self.default_enabled if self.setting is None else self.setting
 
 
 class Administration(RepositoryCore):
@@ -122,6 +107,6 @@ def _flags(info: RepoInfo) -> list[FeatureFlag]:
         **dict.fromkeys(info.disabled_flags, False),
     }
     return [
-        FeatureFlag(flag_id, name, default_enabled=True, setting=settings.get(flag_id))
+        FeatureFlag(id=flag_id, name=name, default_enabled=True, setting=settings.get(flag_id))
         for name, flag_id in FEATURE_FLAGS.items()
     ]

@@ -43,7 +43,6 @@ def commit(
     """Write a version on top of the branch; rebase as often as a race is lost, if allowed."""
     rebases = 0
     while True:
-        context.timeline.check_writable(_feature_of(request.changes, request.base))
         try:
             return _commit_once(context, request, rebases)
         except ConflictError as error:
@@ -55,7 +54,8 @@ def commit(
 
 
 def _commit_once(context: Context, request: CommitRequest, rebases: int) -> Snapshot:
-    tip = context.timeline.branch_tip(request.branch)
+    feature = _feature_of(request.changes, request.base)
+    tip = context.timeline.writable_tip(request.branch, feature)
     if tip != request.base.id:
         # nothing is uploaded for a race that is lost already
         raise branch_moved(request.branch, request.base.id, tip)
@@ -76,7 +76,10 @@ def amend(context: Context, request: CommitRequest) -> Snapshot:
         context.timeline.amend(
             request.branch, SnapshotEntry.of(request.base, None), request.base.id
         )
-    context.timeline.check_writable(_feature_of(request.changes, request.base))
+    feature = _feature_of(request.changes, request.base)
+    tip = context.timeline.writable_tip(request.branch, feature)
+    if tip != request.base.id:
+        raise branch_moved(request.branch, request.base.id, tip)
     replaced = context.timeline.entry(request.base.id)
     if replaced.id == INITIAL_SNAPSHOT_ID or replaced.parent_id is None:
         raise SessionStateError(
@@ -84,7 +87,7 @@ def amend(context: Context, request: CommitRequest) -> Snapshot:
             kind=ErrorKind.NO_AMEND_FOR_INITIAL_COMMIT,
         )
     earlier_log = context.assets.load_log(replaced.id)
-    if earlier_log.moved_nodes and not _feature_of(request.changes, request.base):
+    if earlier_log.moved_nodes and feature is None:
         raise SessionStateError(
             "a commit that moved nodes can only be amended in a rearrange session; "
             "make a new commit instead",
@@ -99,7 +102,7 @@ def amend(context: Context, request: CommitRequest) -> Snapshot:
 
 def flush_detached(context: Context, request: CommitRequest) -> Snapshot:
     """Write a version that no branch points at."""
-    context.timeline.check_writable(_feature_of(request.changes, request.base))
+    context.timeline.writable_tip(request.branch, _feature_of(request.changes, request.base))
     snapshot = flush(
         context.assets,
         _flush_request(context, request, request.metadata, parent_id=request.base.id),

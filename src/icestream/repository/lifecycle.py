@@ -34,7 +34,7 @@ from icestream.repository.context import Context
 from icestream.repository.spec1 import RefTimeline
 from icestream.repository.spec2 import RepoInfoTimeline
 from icestream.repository.timeline import StoredConfig, Timeline
-from icestream.storage.protocol import Storage
+from icestream.storage.protocol import Storage, Version
 from icestream.storage.retries import RetryPolicy
 
 
@@ -107,13 +107,25 @@ def _create_v1(context: Context) -> StoredConfig:
     storage = context.assets.storage
     context.assets.save_snapshot(initial_snapshot(now_micros()), spec=1)
     config = _encode_if_set(context.config, 1)
-    version = None
-    if config is not None:
-        version = storage.put_if_absent(layout.CONFIG, config, content_type="application/yaml")
+    version = None if config is None else _create_v1_config(storage, config)
     storage.put_if_absent(
         branch_path(MAIN_BRANCH), encode_ref(INITIAL_SNAPSHOT_ID), content_type="application/json"
     )
     return config, version
+
+
+def _create_v1_config(storage: Storage, config: bytes) -> Version:
+    """Write `config.yaml`; the same one may be there from a creation that was cut off."""
+    try:
+        return storage.put_if_absent(layout.CONFIG, config, content_type="application/yaml")
+    except AlreadyExistsError as error:
+        stored, version = storage.get_versioned(layout.CONFIG)
+        if stored == config:
+            return version
+        raise InvalidInputError(
+            f"{storage!r} holds a {layout.CONFIG} of another repository; delete it first",
+            kind=ErrorKind.PARENT_DIRECTORY_NOT_CLEAN,
+        ) from error
 
 
 def _encode_if_set(config: RepositoryConfig, spec: int) -> bytes | None:

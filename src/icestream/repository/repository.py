@@ -248,8 +248,7 @@ class Repository(References, History, Administration, Maintenance, Inspection):
 
     def rearrange_session(self, branch: str) -> Session:
         """Return a session that moves and renames nodes."""
-        self._context.timeline.check_writable("move_node")
-        return self._session_on(branch, SessionMode.rearrange)
+        return self._session_on(branch, SessionMode.rearrange, "move_node")
 
     rearrange_session_async = async_twin(rearrange_session)
 
@@ -268,10 +267,9 @@ class Repository(References, History, Administration, Maintenance, Inspection):
         yield session.store
         session.commit(message, metadata, rebase_with=rebase_with, rebase_tries=rebase_tries)
 
-    def _session_on(self, branch: str, mode: SessionMode) -> Session:
+    def _session_on(self, branch: str, mode: SessionMode, feature: str | None = None) -> Session:
         self._context.assets.storage.check_conditional_writes()
-        self._context.timeline.check_writable()
-        tip = self._context.timeline.branch_tip(branch)
+        tip = self._context.timeline.writable_tip(branch, feature)
         snapshot = self._context.assets.load_snapshot(tip)
         return Session(self._context, snapshot, branch=branch, mode=mode)
 

@@ -197,10 +197,12 @@ class Session:
 
     def merge(self, *others: "ForkSession") -> None:
         """Take over the changes of forks; where two wrote one chunk, the last one given wins."""
-        self._copy.check_can_write(ErrorKind.MERGE_NOT_ALLOWED)
+        # copied first, one lock at a time: two forks may be merged into each other at once
+        theirs = [other._copy.copy_changes() for other in others]  # noqa: SLF001  another session
         with self._copy.lock:
-            for other in others:
-                self._copy.changes.merge(other._copy.changes)  # noqa: SLF001  another session
+            self._copy.check_can_write(ErrorKind.MERGE_NOT_ALLOWED)
+            for changes in theirs:
+                self._copy.changes.merge(changes)
             self._copy.replace_base(self._copy.snapshot)
 
     merge_async = async_twin(merge)
@@ -268,8 +270,8 @@ class Session:
 
     def shift_array(self, array_path: str, chunk_offset: Iterable[int]) -> None:
         """Shift all chunks of an array by whole chunks; what leaves the grid is dropped."""
-        self._copy.check_can_edit()
         with self._copy.lock:
+            self._copy.check_can_edit()
             array = self._get_array(array_path)
             table = self._copy.table(array)
             edits = chunk_moves.plan_shift(array, table, tuple(chunk_offset))
@@ -285,8 +287,8 @@ class Session:
 
         With `backward`, the inverse of `forward`, positions that nothing moved into are cleared.
         """
-        self._copy.check_can_edit()
         with self._copy.lock:
+            self._copy.check_can_edit()
             array = self._get_array(array_path)
             table = self._copy.table(array)
             edits = chunk_moves.plan_reindex(array, table, forward, backward)

@@ -106,10 +106,11 @@ class RefTimeline:
             yield entry
             current = entry.parent_id
 
-    def check_writable(self, feature: str | None = None) -> None:
-        """Refuse features that this version of the format does not have."""
+    def writable_tip(self, branch: str, feature: str | None = None) -> SnapshotId:
+        """Return where a branch points; refuse features that this version does not have."""
         if feature == "move_node":
             raise needs_spec2("moving nodes")
+        return self.branch_tip(branch)
 
     def _exists(self, path: str) -> bool:
         try:
@@ -218,6 +219,9 @@ class RefTimeline:
         """Replace the configuration that was `read`, keeping a copy of it."""
         data, version = read
         config = encode(self.spec)
+        if self.load_config()[0] != data:
+            # before a copy is kept: copies of lost races would look like history
+            raise config_was_saved_by_another()
         try:
             if data is None or version is None:
                 return config, self._storage.put_if_absent(

@@ -99,12 +99,13 @@ class RepoInfoTimeline:
         """Yield a snapshot and its ancestors, newest first."""
         yield from self.load().ancestry(snapshot_id)
 
-    def check_writable(self, feature: str | None = None) -> None:
-        """Refuse if the repository, or one feature of it, is closed for writing."""
+    def writable_tip(self, branch: str, feature: str | None = None) -> SnapshotId:
+        """Return where a branch points, if the repository and a feature are open for writing."""
         info = self.load()
         info.check_writable()
         if feature is not None:
             info.check_feature(feature)
+        return info.branch_tip(branch)
 
     def updates(self) -> Iterator[Update]:
         """Yield the whole ops log, newest first; a lost backup ends it quietly."""

@@ -35,8 +35,8 @@ class Timeline(Protocol):
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         """Yield a snapshot and its ancestors, newest first."""
 
-    def check_writable(self, feature: str | None = None) -> None:
-        """Refuse if the repository, or one feature of it, is closed for writing."""
+    def writable_tip(self, branch: str, feature: str | None = None) -> SnapshotId:
+        """Return where a branch points, if the repository and a feature are open for writing."""
 
     def create_branch(self, name: str, snapshot_id: SnapshotId) -> None:
         """Create a branch."""

@@ -1,10 +1,15 @@
 """A snapshot with uncommitted changes over it: what sessions and their zarr stores work on."""
 
+import os
 import threading
+import weakref
 from enum import Enum
+from functools import reduce
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from icestream.errors import (
     AccessError,
@@ -17,7 +22,7 @@ from icestream.errors import (
 )
 from icestream.model.change_sets import ChangeSet, relink
 from icestream.model.chunk_refs import ChunkRef, InlineRef, NativeRef, VirtualRef
-from icestream.model.chunk_tables import ChunkTable
+from icestream.model.chunk_tables import ChunkTable, UInt32
 from icestream.model.ids import SnapshotId, new_node_id
 from icestream.model.node_views import NodeView
 from icestream.model.nodes import ArrayMetadata, ArrayNode, GroupNode, Node, parse_node_metadata
@@ -38,7 +43,10 @@ class SessionMode(Enum):
 
 
 class WorkingCopy:
-    """One snapshot and the changes made on it. Edits are thread-safe."""
+    """One snapshot and the changes made on it.
+
+    Threads may read and edit at once: edits hold `lock`, reading a chunk does not.
+    """
 
     def __init__(
         self,
@@ -53,6 +61,7 @@ class WorkingCopy:
         self.changes = changes or ChangeSet()
         self.nodes = NodeView(snapshot.nodes, self.changes.nodes)
         self.lock = threading.RLock()
+        _ALL_COPIES.add(self)
 
     def __reduce__(self) -> tuple[Any, tuple[Context, SnapshotId, SessionMode, ChangeSet]]:
         return _load_copy, (self.context, self.snapshot.id, self.mode, self.changes)
@@ -64,20 +73,29 @@ class WorkingCopy:
 
     @property
     def reads_inline(self) -> bool:
-        """Tell whether reading a chunk is cheaper than awaiting it."""
+        """Tell whether reading a native chunk is cheaper than awaiting it."""
         return self.context.assets.storage.reads_inline
 
     def start_over(self, snapshot: Snapshot) -> None:
         """Drop all changes and show another snapshot."""
-        self.changes.nodes.clear()
-        self.changes.chunks.clear()
-        self.replace_base(snapshot)
+        self._show(snapshot, ChangeSet())
 
     def replace_base(self, snapshot: Snapshot) -> None:
         """Lay the changes over another snapshot."""
-        self.snapshot = snapshot
         relink(self.changes, snapshot.nodes)
-        self.nodes = NodeView(snapshot.nodes, self.changes.nodes)
+        self._show(snapshot, self.changes)
+
+    def _show(self, snapshot: Snapshot, changes: ChangeSet) -> None:
+        self.snapshot = snapshot
+        self.nodes = NodeView(snapshot.nodes, changes.nodes)
+        # last, because readers look here first: edits that a commit has just stored hide nothing
+        # in the snapshot that holds them, but without them the snapshot before lacks chunks
+        self.changes = changes
+
+    def copy_changes(self) -> ChangeSet:
+        """Return the changes as they are now, safe from edits to come."""
+        with self.lock:
+            return self.changes.copy()
 
     def check_can_write(self, kind: ErrorKind = ErrorKind.READ_ONLY_SESSION) -> None:
         """Refuse changes of any sort through a session that only reads."""
@@ -98,12 +116,12 @@ class WorkingCopy:
 
     def put_metadata(self, path: str, data: bytes) -> None:
         """Create a node or change its zarr.json."""
-        self.check_can_edit()
         metadata = parse_node_metadata(data, path)
         with self.lock:
+            self.check_can_edit()
             existing = self.nodes.find(path)
             if existing is None:
-                self._check_no_array_above(path)
+                self._check_place(path, is_array=metadata is not None)
             elif isinstance(existing, ArrayNode) is (metadata is None):
                 raise _other_kind_exists(existing)
             self.nodes.put(self._updated_node(path, data, metadata, existing))
@@ -139,15 +157,15 @@ class WorkingCopy:
 
     def delete_node(self, path: str) -> None:
         """Delete a node; what is below it stays."""
-        self.check_can_edit()
         with self.lock:
+            self.check_can_edit()
             self._forget(self.nodes.find(path))
             self.nodes.remove(path)
 
     def delete_tree(self, path: str) -> None:
         """Delete a node and everything below it."""
-        self.check_can_edit()
         with self.lock:
+            self.check_can_edit()
             for doomed in [*self.nodes.paths_below(path), path]:
                 self._forget(self.nodes.find(doomed))
                 self.nodes.remove(doomed)
@@ -156,13 +174,20 @@ class WorkingCopy:
         if node is not None:
             self.changes.forget_chunks(node.id)
 
-    def _check_no_array_above(self, path: str) -> None:
+    def _check_place(self, path: str, *, is_array: bool) -> None:
+        """Refuse a new node where it would make an array hold other nodes."""
         for above in ancestors_of(path):
             if isinstance(self.nodes.find(above), ArrayNode):
                 raise InvalidInputError(
-                    f"{path} cannot be created below {above}, which is an array",
+                    f"{path} cannot be created below {above}, which is an array; "
+                    "choose another path, or delete the array first",
                     kind=ErrorKind.NOT_A_GROUP,
                 )
+        if is_array and self.nodes.paths_below(path):
+            raise AlreadyExistsError(
+                f"there are nodes below {path}, so it cannot become an array; delete them first",
+                kind=ErrorKind.NODE_ALREADY_EXISTS,
+            )
 
     # -- chunk references -----------------------------------------------------------------------
 
@@ -173,37 +198,50 @@ class WorkingCopy:
             raise NodeNotFoundError(f"there is no array at {path}; create it before its chunks")
         return expect_array(node)
 
+    def check_chunk(self, path: str, index: tuple[int, ...]) -> None:
+        """Refuse a chunk that no array at this path has a place for."""
+        self._array_with_chunk(path, index)
+
+    def _array_with_chunk(self, path: str, index: tuple[int, ...]) -> ArrayNode:
+        array = self.get_array(path)
+        if not array.has_chunk(index):
+            raise _outside_grid(f"chunk {index}", array)
+        return array
+
     def find_ref(self, path: str, index: tuple[int, ...]) -> ChunkRef | None:
         """Return where a chunk is; None if it, or its array, is not there."""
+        changes = self.changes
         node = self.nodes.find(path)
         if not isinstance(node, ArrayNode):
             return None
-        return find_chunk_ref(self.context.assets, self.changes, node, index)
+        return find_chunk_ref(self.context.assets, changes, node, index)
 
-    def put_ref(self, array: ArrayNode, index: tuple[int, ...], ref: ChunkRef | None) -> None:
-        """Set one chunk reference; None deletes the chunk."""
-        self.check_can_edit()
-        if not array.has_chunk(index):
-            raise InvalidInputError(
-                f"chunk {index} is outside the grid {array.num_chunks} of {array.path}; "
-                "resize the array first",
-                kind=ErrorKind.INVALID_CHUNK_INDEX,
-            )
+    def put_ref(self, path: str, index: tuple[int, ...], ref: ChunkRef) -> None:
+        """Set one chunk reference."""
         with self.lock:
-            self.changes.edits_of(array).set(index, ref)
+            self.check_can_edit()
+            self.changes.edits_of(self._array_with_chunk(path, index)).set(index, ref)
 
-    def put_table(self, array: ArrayNode, table: ChunkTable) -> None:
+    def put_table(self, path: str, table: ChunkTable) -> None:
         """Set many chunk references, all inside the grid."""
-        self.check_can_edit()
-        for axis, ((_, end), count) in enumerate(zip(table.extents, array.num_chunks, strict=True)):
-            if end > count:
-                raise InvalidInputError(
-                    f"chunk index {end - 1} of dimension {axis} is outside the grid "
-                    f"{array.num_chunks} of {array.path}; resize the array first",
-                    kind=ErrorKind.INVALID_CHUNK_INDEX,
-                )
         with self.lock:
+            self.check_can_edit()
+            array = self.get_array(path)
+            for (_, end), count in zip(table.extents, array.num_chunks, strict=True):
+                if end > count:
+                    raise _outside_grid(f"the box of chunks {table.extents}", array)
             self.changes.edits_of(array).set_table(table)
+
+    def delete_chunk(self, path: str, index: tuple[int, ...]) -> None:
+        """Delete one chunk; one that is not there is left in peace."""
+        with self.lock:
+            self.check_can_edit()
+            if self.find_ref(path, index) is not None:
+                self.changes.edits_of(self.get_array(path)).set(index, None)
+
+    def delete_chunks(self, path: str, index: UInt32) -> None:
+        """Delete many chunks, given in ascending order."""
+        self.put_table(path, deletions(index))
 
     def table(self, array: ArrayNode) -> ChunkTable:
         """Return all chunk references of an array."""
@@ -242,15 +280,31 @@ class WorkingCopy:
             return InlineRef(data)
         return await self.context.assets.save_chunk_async(data)
 
-    def check_location(self, location: str) -> None:
-        """Refuse a virtual location that no container covers."""
+    def check_locations(self, locations: pa.ChunkedArray) -> None:
+        """Refuse virtual locations that no container covers."""
         containers = self.context.config.virtual_chunk_containers or {}
-        if not any(location.startswith(c.url_prefix) for c in containers.values()):
+        prefixes = [container.url_prefix for container in containers.values()]
+        covered = [pc.starts_with(locations, prefix) for prefix in prefixes]
+        uncovered = locations.filter(pc.invert(reduce(pc.or_, covered))) if covered else locations
+        if len(uncovered):
+            more = f" and {len(uncovered) - 1} other locations" if len(uncovered) > 1 else ""
             raise InvalidInputError(
-                f"no virtual chunk container covers {location}; add one with "
+                f"no virtual chunk container covers {uncovered[0].as_py()}{more}; add one with "
                 "config.set_virtual_chunk_container(...), or pass validate_containers=False",
                 kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK,
             )
+
+
+_ALL_COPIES: "weakref.WeakSet[WorkingCopy]" = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """Give a forked child free locks: their holders are threads that it does not have."""
+    for copy in list(_ALL_COPIES):
+        copy.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _load_copy(
@@ -267,6 +321,13 @@ def _read_only_session(kind: ErrorKind) -> ReadOnlyError | SessionStateError:
     if kind is ErrorKind.READ_ONLY_SESSION:
         return ReadOnlyError(message, kind=kind)
     return SessionStateError(message, kind=kind)
+
+
+def _outside_grid(what: str, array: ArrayNode) -> InvalidInputError:
+    return InvalidInputError(
+        f"{what} is outside the grid {array.num_chunks} of {array.path}; resize the array first",
+        kind=ErrorKind.INVALID_CHUNK_INDEX,
+    )
 
 
 def _other_kind_exists(existing: Node) -> AlreadyExistsError:

@@ -79,6 +79,12 @@ class LocalStorage(Storage):
     def __repr__(self) -> str:
         return f"LocalStorage({self._root!r})"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStorage) and self._root == other._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
     def get(self, path: str, byte_range: ByteRange | None = None) -> bytes:
         """Return the object, or `byte_range` of it; a range past the end is a StorageError."""
         fd = self._open(path)

@@ -360,8 +360,7 @@ class ObjectStorage(Storage):
                     self._clients[purpose] = self._address.client(library(), purpose, self._retry)
                 except failures() as error:
                     raise StorageError(
-                        f"cannot connect to {self._address.url}: "
-                        f"{translate(error, 'use the settings of', self._address.url)}",
+                        f"the settings for {self._address.url} make no client: {safe_text(error)}",
                         kind=ErrorKind.STORAGE_CONFIG,
                     ) from shown_cause(error)
             return self._clients[purpose]

@@ -29,6 +29,8 @@ class Fault(Enum):
     """Pass on `Action.after_bytes` of the body, then close the connection."""
     STALL = auto()
     """Pass on `Action.after_bytes` of the body, then nothing for `Action.seconds`."""
+    HANG = auto()
+    """Let the server do it, then say nothing for `Action.seconds`."""
     FLIP_BIT = auto()
     """Change one bit of the body."""
     DELAY = auto()
@@ -187,6 +189,9 @@ async def _pass_on(writer: asyncio.StreamWriter, answer: bytes, action: Action |
         writer.write(head + body)
     elif action.fault is Fault.LOSE_ANSWER:
         _reset(writer)
+        return
+    elif action.fault is Fault.HANG:
+        await asyncio.sleep(action.seconds)
         return
     elif action.fault is Fault.FLIP_BIT:
         writer.write(head + body[:-1] + bytes([body[-1] ^ 1]))

@@ -51,6 +51,8 @@ class StorageSuite:
     """More than one page of the usual 1000."""
     increments: ClassVar[int] = 10
     """Per thread, in the race of compare-and-swap."""
+    conditions_are_atomic: ClassVar[bool] = True
+    """Whether the server compares and writes in one step; a race proves nothing where it does not."""
     shared_after_fork: ClassVar[bool] = True
     """Whether a forked child sees the same objects; memory is copied instead."""
 
@@ -172,6 +174,8 @@ class StorageSuite:
         assert storage.get("repo") == b"first"
 
     def test_of_sixteen_creators_one_wins(self, storage: Storage) -> None:
+        self._skip_races_without_atomic_conditions()
+
         def create(writer: int) -> bool:
             try:
                 storage.put_if_absent("repo", b"%d" % writer)
@@ -212,7 +216,12 @@ class StorageSuite:
         with pytest.raises(NotFoundError):
             storage.get("repo")
 
+    def _skip_races_without_atomic_conditions(self) -> None:
+        if not self.conditions_are_atomic:
+            pytest.skip("this server compares and writes in two steps, and may let two writers win")
+
     def test_eight_counting_threads_lose_no_increment(self, storage: Storage) -> None:
+        self._skip_races_without_atomic_conditions()
         storage.put_if_absent("counter", b"0")
 
         def increment() -> None:
@@ -353,6 +362,7 @@ def _exit_code_of_child(work: Callable[[], None]) -> int:
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # test runners catch it
         signal.alarm(60)
         code = 1
         try:

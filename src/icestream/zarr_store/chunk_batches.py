@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from icestream.model.chunk_refs import ChunkType
-from icestream.model.chunk_tables import ChunkTable
+from icestream.model.chunk_tables import ChunkTable, UInt8, UInt64
+from icestream.model.ids import id_texts
 
 
 class ChunkBatch(NamedTuple):
@@ -15,13 +17,15 @@ class ChunkBatch(NamedTuple):
 
     coordinates: npt.NDArray[np.uint32]
     """(n, rank) chunk coordinates."""
-    kind: npt.NDArray[np.uint8]
+    kinds: UInt8
     """(n,) values of ChunkType."""
-    locations: list[str]
-    """(n,) location of virtual chunks, empty elsewhere."""
-    offsets: npt.NDArray[np.uint64]
-    lengths: npt.NDArray[np.uint64]
-    inline: dict[int, bytes]
+    paths: list[str]
+    """(n,) location of virtual chunks, id of native ones, empty for inline ones."""
+    offsets: UInt64
+    """(n,) first byte in the object; 0 for inline chunks."""
+    lengths: UInt64
+    """(n,) bytes of the chunk."""
+    inlined: dict[int, bytes]
     """Row to bytes, for inline chunks."""
 
 
@@ -29,14 +33,36 @@ def iter_batches(table: ChunkTable, batch_size: int) -> Iterator[ChunkBatch]:
     """Yield a table in batches."""
     for start in range(0, len(table), batch_size):
         part = table.take(slice(start, start + batch_size))
-        locations = part.location_column().fill_null("").to_pylist()
-        rows = np.flatnonzero(part.kind == ChunkType.inline).tolist()
-        inline = {row: part.inline[row].as_py() for row in rows} if part.inline is not None else {}
         yield ChunkBatch(
-            part.index,
-            np.ascontiguousarray(part.kind),
-            locations,
-            np.ascontiguousarray(part.byte_offset),
-            np.ascontiguousarray(part.length),
-            inline,
+            coordinates=part.index,
+            kinds=np.ascontiguousarray(part.kind),
+            paths=_paths(part),
+            offsets=np.ascontiguousarray(part.byte_offset),
+            lengths=value_lengths(part),
+            inlined=_inlined(part),
         )
+
+
+def value_lengths(table: ChunkTable) -> UInt64:
+    """Return the bytes of each chunk, however it is kept."""
+    if table.inline is None:
+        return np.ascontiguousarray(table.length)
+    inline = pc.binary_length(table.inline).fill_null(0).to_numpy()
+    return np.where(table.kind == ChunkType.inline, inline.astype(np.uint64), table.length)
+
+
+def _paths(table: ChunkTable) -> list[str]:
+    locations: list[str] = table.location_column().fill_null("").to_pylist()
+    if table.chunk_id is None:
+        return locations
+    paths = np.array(locations, object)
+    native = table.kind == ChunkType.native
+    paths[native] = id_texts(table.chunk_id[native])
+    return list(paths)
+
+
+def _inlined(table: ChunkTable) -> dict[int, bytes]:
+    if table.inline is None:
+        return {}
+    rows = np.flatnonzero(table.kind == ChunkType.inline)
+    return dict(zip(rows.tolist(), table.inline.take(rows).to_pylist(), strict=True))

@@ -1,57 +1,66 @@
 """Zarr keys as values: which node or chunk a key names."""
 
 import re
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
-from icestream.errors import ErrorKind, InvalidInputError
-from icestream.model.paths import ROOT, check_path
+from icestream.errors import ErrorKind, InvalidInputError, SessionStateError
+from icestream.model.paths import ROOT, is_path
 
 METADATA_NAME = "zarr.json"
 _ZARR_V2_NAMES = frozenset({".zgroup", ".zarray", ".zattrs", ".zmetadata"})
-_CHUNK = re.compile(r"(?:(?P<path>.+)/)?c(?P<index>(?:/(?:0|[1-9][0-9]*))*)", re.ASCII)
+_METADATA = re.compile(r"(?:(.+)/)?zarr\.json", re.DOTALL)
+# Ten digits hold every index that the format can, and keep `int` away from endless ones.
+_CHUNK = re.compile(r"(?:(.+)/)?c((?:/(?:0|[1-9][0-9]{0,9}))*)", re.ASCII | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataKey:
+class MetadataKey(NamedTuple):
     """The zarr.json of a node."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkKey:
+class ChunkKey(NamedTuple):
     """One chunk of an array."""
 
     path: str
-    index: tuple[int, ...]
+    coordinates: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ZarrV2Key:
-    """A metadata key of Zarr version 2, which never exists here."""
-
-    key: str
+Key = MetadataKey | ChunkKey
 
 
-Key = MetadataKey | ChunkKey | ZarrV2Key
+def find_key(key: str) -> Key | None:
+    """Return what a zarr key names; None for a key that nothing can be stored under."""
+    found = _CHUNK.fullmatch(key)
+    if found is not None:
+        relative, index = found.groups()
+        path = node_path(relative or "")
+        return None if path is None else ChunkKey(path, tuple(map(int, index.split("/")[1:])))
+    found = _METADATA.fullmatch(key)
+    path = None if found is None else node_path(found[1] or "")
+    return None if path is None else MetadataKey(path)
 
 
 def parse_key(key: str) -> Key:
-    """Return what a zarr key names.
+    """Return what a zarr key names, for storing something there.
 
     Raises:
         InvalidInputError: It can name neither metadata nor a chunk.
+        SessionStateError: It is metadata of Zarr version 2.
     """
-    if key.endswith(METADATA_NAME) and (len(key) == len(METADATA_NAME) or key[-10] == "/"):
-        return MetadataKey(_node_path(key, key[: -len(METADATA_NAME)].removesuffix("/")))
-    chunk = _CHUNK.fullmatch(key)
-    if chunk is not None:
-        path, index = chunk["path"], chunk["index"]
-        return ChunkKey(_node_path(key, path or ""), tuple(map(int, index.split("/")[1:])))
+    found = find_key(key)
+    if found is not None:
+        return found
     if key.rpartition("/")[2] in _ZARR_V2_NAMES:
-        return ZarrV2Key(key)
+        raise SessionStateError(
+            f"{key!r} is metadata of Zarr version 2; this store holds version 3 only, "
+            "create arrays and groups with zarr_format=3",
+            kind=ErrorKind.UNIMPLEMENTED,
+        )
     raise InvalidInputError(
-        f"{key!r} is not a zarr key: expected 'path/zarr.json' or 'path/c/0/0'",
+        f"{key!r} is not a key of a Zarr 3 hierarchy: use 'path/zarr.json' for metadata and "
+        "'path/c/0/0' for a chunk",
         kind=ErrorKind.INVALID_KEY,
     )
 
@@ -66,16 +75,8 @@ def chunk_prefix(path: str) -> str:
     return "c" if path == ROOT else f"{path[1:]}/c"
 
 
-def prefix_path(prefix: str) -> str:
-    """Return the node path that a key prefix spells."""
-    return _node_path(prefix, prefix.strip("/"))
-
-
-def _node_path(key: str, relative: str) -> str:
-    if not relative:
-        if key.startswith("/") and key != "/":
-            raise InvalidInputError(
-                f"{key!r} is not a zarr key: it starts with a slash", kind=ErrorKind.INVALID_KEY
-            )
-        return ROOT
-    return check_path("/" + relative)
+@lru_cache(maxsize=4096)  # a read of many chunks asks for the path of one array again and again
+def node_path(relative: str) -> str | None:
+    """Return the node path that a key or prefix spells; None if no node can be there."""
+    path = "/" + relative
+    return path if is_path(path) else None

@@ -1,44 +1,82 @@
-"""Zarr keys of everything in a session."""
+"""Zarr keys of everything in a session, and the directories that they imply."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icestream.errors import ErrorKind, InvalidInputError
 from icestream.model.chunk_tables import UInt32
 from icestream.model.nodes import ArrayNode
 from icestream.model.paths import ROOT
-from icestream.zarr_store.keys import METADATA_NAME, chunk_prefix, metadata_key, prefix_path
+from icestream.zarr_store.chunk_batches import value_lengths
+from icestream.zarr_store.keys import (
+    METADATA_NAME,
+    ChunkKey,
+    chunk_prefix,
+    find_key,
+    metadata_key,
+    node_path,
+)
 from icestream.zarr_store.protocol import StoreSession
 
 _BLOCK = 65_536
 
 
+class ChunkDirectory(NamedTuple):
+    """A directory among the chunks of an array, such as `a/c/3` of `a/c/3/0` and `a/c/3/1`."""
+
+    array: ArrayNode
+    leading: tuple[int, ...]
+    """The first coordinates of all chunks in it."""
+
+    def contains(self, index: UInt32) -> npt.NDArray[np.bool_]:
+        """Tell which chunks lie in the directory."""
+        if len(self.leading) >= index.shape[1]:
+            return np.zeros(len(index), bool)
+        inside = np.ones(len(index), bool)
+        for axis, value in enumerate(self.leading):
+            inside &= index[:, axis] == value
+        return inside
+
+
+def find_chunk_directory(session: StoreSession, directory: str) -> ChunkDirectory | None:
+    """Return the directory if it lies among the chunks of an array."""
+    parsed = find_key(directory)  # a directory of chunks is spelled like a chunk of lower rank
+    if not isinstance(parsed, ChunkKey):
+        return None
+    node = session.nodes.find(parsed.path)
+    return ChunkDirectory(node, parsed.coordinates) if isinstance(node, ArrayNode) else None
+
+
 def iter_keys(session: StoreSession, prefix: str) -> Iterator[list[str]]:
     """Yield lists of all keys that start with `prefix`, which may end anywhere."""
-    for node_path in _candidate_paths(session, prefix):
-        node = session.nodes.find(node_path)
+    for path in _paths_with_prefix(session, prefix):
+        node = session.nodes.find(path)
         if node is None:
             continue
-        key = metadata_key(node_path)
+        key = metadata_key(path)
         if key.startswith(prefix):
             yield [key]
-        start = chunk_prefix(node_path)
-        if isinstance(node, ArrayNode) and (start.startswith(prefix) or prefix.startswith(start)):
+        start = chunk_prefix(path)
+        if not isinstance(node, ArrayNode):
+            continue
+        if start.startswith(prefix):
+            yield from chunk_keys(start, session.table(node).index)
+        elif prefix.startswith(start):
             for keys in chunk_keys(start, session.table(node).index):
-                yield (
-                    keys if start.startswith(prefix) else [k for k in keys if k.startswith(prefix)]
-                )
+                yield [key for key in keys if key.startswith(prefix)]
 
 
-def _candidate_paths(session: StoreSession, prefix: str) -> Iterable[str]:
+def _paths_with_prefix(session: StoreSession, prefix: str) -> list[str]:
     """Return the paths of nodes that can have keys with this prefix."""
+    below = "/" + prefix
     return [
         path
         for path in session.nodes.paths()
-        if path == ROOT or ("/" + prefix).startswith(path) or path.startswith("/" + prefix)
+        if path.startswith(below) or below.startswith(path) or path == ROOT
     ]
 
 
@@ -55,64 +93,37 @@ def chunk_keys(start: str, index: UInt32) -> Iterator[list[str]]:
         yield keys
 
 
-def iter_names(session: StoreSession, prefix: str) -> Iterator[str]:
-    """Yield the names directly below a prefix, as a directory listing would."""
-    directory = prefix.strip("/")
-    below_chunks = _split_chunk_directory(session, directory)
-    if below_chunks is not None:
-        yield from _chunk_names(session, *below_chunks)
-        return
-    try:
-        path = prefix_path(directory)
-    except InvalidInputError:
-        return
+def names_in(session: StoreSession, directory: str) -> list[str]:
+    """Return the names directly in a directory, of keys and of deeper directories."""
+    chunks = find_chunk_directory(session, directory)
+    if chunks is not None:
+        index = session.table(chunks.array).index
+        inside = index[chunks.contains(index)]
+        return [str(i) for i in np.unique(inside[:, len(chunks.leading)])] if len(inside) else []
+    path = node_path(directory)
+    if path is None:
+        return []
     node = session.nodes.find(path)
-    if node is not None:
-        yield METADATA_NAME
+    own = [METADATA_NAME] if node is not None else []
     if isinstance(node, ArrayNode) and len(session.table(node)):
-        yield "c"
-    yield from _child_names(session, path)
+        own.append("c")
+    return [*own, *session.nodes.child_names(path)]
 
 
-def _child_names(session: StoreSession, path: str) -> list[str]:
-    """Return the names below a path, of nodes and of the groups they imply."""
-    depth = 0 if path == ROOT else path.count("/")
-    names = {below.split("/")[depth + 1] for below in session.nodes.paths_below(path)}
-    return sorted(names)
+def size_of(session: StoreSession, directory: str) -> int:
+    """Return the bytes of all values in a directory and deeper; chunks are not read."""
+    chunks = find_chunk_directory(session, directory)
+    if chunks is not None:
+        table = session.table(chunks.array)
+        return int(value_lengths(table)[chunks.contains(table.index)].sum())
+    path = node_path(directory)
+    paths = [] if path is None else [path, *session.nodes.paths_below(path)]
+    return sum(_node_size(session, path) for path in paths)
 
 
-def _split_chunk_directory(
-    session: StoreSession, directory: str
-) -> tuple[ArrayNode, tuple[int, ...]] | None:
-    """Return (array, leading chunk coordinates) when a directory lies among an array's chunks."""
-    parts = directory.split("/")
-    for position in range(len(parts) - 1, -1, -1):
-        rest = parts[position + 1 :]
-        if parts[position] != "c" or not all(part.isdecimal() for part in rest):
-            continue
-        path = "/" + "/".join(parts[:position])
-        node = session.nodes.find(path)
-        if isinstance(node, ArrayNode):
-            return node, tuple(map(int, rest))
-    return None
-
-
-def _chunk_names(
-    session: StoreSession, array: ArrayNode, leading: tuple[int, ...]
-) -> Iterator[str]:
-    index = session.table(array).index
-    if len(leading) >= index.shape[1]:
-        return
-    inside = np.ones(len(index), bool)
-    for axis, value in enumerate(leading):
-        inside &= index[:, axis] == value
-    yield from map(str, np.unique(index[inside, len(leading)]).tolist())
-
-
-def check_listable(prefix: str) -> str:
-    """Return a prefix that keys can start with."""
-    if prefix.startswith("/"):
-        raise InvalidInputError(
-            f"the prefix {prefix!r} starts with a slash, keys do not", kind=ErrorKind.BAD_PREFIX
-        )
-    return prefix
+def _node_size(session: StoreSession, path: str) -> int:
+    node = session.nodes.find(path)
+    if node is None:
+        return 0
+    chunks = value_lengths(session.table(node)).sum() if isinstance(node, ArrayNode) else 0
+    return len(node.user_data) + int(chunks)

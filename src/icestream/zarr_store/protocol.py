@@ -2,8 +2,10 @@
 
 from typing import Protocol
 
+import pyarrow as pa
+
 from icestream.model.chunk_refs import ChunkRef
-from icestream.model.chunk_tables import ChunkTable
+from icestream.model.chunk_tables import ChunkTable, UInt32
 from icestream.model.node_views import NodeView
 from icestream.model.nodes import ArrayNode
 
@@ -11,7 +13,11 @@ ByteRange = tuple[int, int]
 
 
 class StoreSession(Protocol):
-    """Nodes and chunks of one version, read and edited by path and index."""
+    """Nodes and chunks of one version, read and edited by path and index.
+
+    Edits go by path, not by node: the node is looked up when the edit happens, so that an array
+    that was deleted or resized meanwhile is noticed.
+    """
 
     @property
     def read_only(self) -> bool:
@@ -19,7 +25,7 @@ class StoreSession(Protocol):
 
     @property
     def reads_inline(self) -> bool:
-        """Tell whether reading a chunk is cheaper than awaiting it."""
+        """Tell whether reading a native chunk is cheaper than awaiting it."""
 
     @property
     def nodes(self) -> NodeView:
@@ -37,14 +43,23 @@ class StoreSession(Protocol):
     def get_array(self, path: str) -> ArrayNode:
         """Return the array at a path, or raise NodeNotFoundError."""
 
+    def check_chunk(self, path: str, index: tuple[int, ...]) -> None:
+        """Refuse a chunk that no array at this path has a place for."""
+
     def find_ref(self, path: str, index: tuple[int, ...]) -> ChunkRef | None:
         """Return where a chunk is; None if it, or its array, is not there."""
 
-    def put_ref(self, array: ArrayNode, index: tuple[int, ...], ref: ChunkRef | None) -> None:
-        """Set one chunk reference; None deletes the chunk."""
+    def put_ref(self, path: str, index: tuple[int, ...], ref: ChunkRef) -> None:
+        """Set one chunk reference."""
 
-    def put_table(self, array: ArrayNode, table: ChunkTable) -> None:
+    def put_table(self, path: str, table: ChunkTable) -> None:
         """Set many chunk references."""
+
+    def delete_chunk(self, path: str, index: tuple[int, ...]) -> None:
+        """Delete one chunk; one that is not there is left in peace."""
+
+    def delete_chunks(self, path: str, index: UInt32) -> None:
+        """Delete many chunks, given in ascending order."""
 
     def table(self, array: ArrayNode) -> ChunkTable:
         """Return all chunk references of an array."""
@@ -61,5 +76,5 @@ class StoreSession(Protocol):
     async def write_async(self, data: bytes) -> ChunkRef:
         """Keep the bytes of a chunk, awaiting the store."""
 
-    def check_location(self, location: str) -> None:
-        """Refuse a virtual location that no container covers."""
+    def check_locations(self, locations: pa.ChunkedArray) -> None:
+        """Refuse virtual locations that no container covers."""

@@ -1,38 +1,22 @@
 """The zarr store of a session."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, Self
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-from zarr.abc.store import (
-    ByteRequest,
-    OffsetByteRequest,
-    RangeByteRequest,
-    Store,
-    SuffixByteRequest,
-)
+from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from icestream.errors import ErrorKind, InvalidInputError, ReadOnlyError, SessionStateError
-from icestream.model.chunk_refs import ChunkRef, InlineRef
-from icestream.model.containers import VirtualChunkSpec
-from icestream.model.paths import absolute
-from icestream.zarr_store.chunk_batches import ChunkBatch, iter_batches
-from icestream.zarr_store.keys import ChunkKey, MetadataKey, ZarrV2Key, parse_key, prefix_path
-from icestream.zarr_store.listing import iter_keys, iter_names
-from icestream.zarr_store.protocol import ByteRange, StoreSession
-from icestream.zarr_store.virtual_refs import (
-    Checksum,
-    grid_index,
-    table_of_columns,
-    table_of_specs,
-    virtual_ref,
-)
+from icestream.errors import ErrorKind, InvalidInputError, ReadOnlyError
+from icestream.model.chunk_refs import InlineRef, NativeRef, VirtualRef
+from icestream.zarr_store.byte_ranges import span_of
+from icestream.zarr_store.keys import ChunkKey, MetadataKey, find_key, node_path, parse_key
+from icestream.zarr_store.listing import find_chunk_directory, iter_keys, names_in, size_of
+from icestream.zarr_store.protocol import StoreSession
+from icestream.zarr_store.virtual_methods import VirtualMethods
 
 
-class IcestreamStore(Store):
+class IcestreamStore(VirtualMethods, Store):
     """Zarr keys over the nodes and chunks of a session.
 
     Metadata and chunk references are looked up synchronously, they are in memory or one fetch
@@ -47,12 +31,6 @@ class IcestreamStore(Store):
         super().__init__(read_only=nodes.read_only if read_only is None else read_only)
         self._session = session
         self._nodes = nodes
-        self._is_open = True
-
-    @classmethod
-    async def open(cls, *args: Any, **kwargs: Any) -> Self:
-        """Return the store: there is nothing to open."""
-        return cls(*args, **kwargs)
 
     @property
     def session(self) -> Any:
@@ -81,7 +59,7 @@ class IcestreamStore(Store):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IcestreamStore) and bool(self._session == other._session)
 
-    __hash__ = object.__hash__
+    __hash__ = None  # type: ignore[assignment]  # equal stores may become unequal, as sessions do
 
     def __str__(self) -> str:
         return f"icestream://{self._session.snapshot_id}"
@@ -102,11 +80,12 @@ class IcestreamStore(Store):
     ) -> Buffer | None:
         """Return the value of a key, or a range of it; None if there is none."""
         found = self._find(key)
-        if found is None or isinstance(found, bytes) or self._nodes.reads_inline:
-            return self._buffer(found, prototype, byte_range)
-        span = _span(byte_range, _length(found))
-        data = await self._nodes.read_async(found, span)
-        return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+        if isinstance(found, bytes | None) or (
+            isinstance(found, NativeRef) and self._nodes.reads_inline
+        ):
+            return self._read(found, prototype, byte_range)
+        span = span_of(byte_range, found.length)
+        return _as_buffer(await self._nodes.read_async(found, span), prototype)
 
     def get_sync(
         self,
@@ -116,153 +95,155 @@ class IcestreamStore(Store):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Return the value of a key without an event loop."""
-        return self._buffer(self._find(key), prototype, byte_range)
+        return self._read(self._find(key), prototype, byte_range)
 
-    def _find(self, key: str) -> bytes | ChunkRef | None:
-        match parse_key(key):
-            case ChunkKey(path, index):
-                return self._nodes.find_ref(path, index)
-            case MetadataKey(path):
-                node = self._nodes.nodes.find(path)
-                return None if node is None else node.user_data
-            case ZarrV2Key():
-                return None
+    def _find(self, key: str) -> bytes | NativeRef | VirtualRef | None:
+        """Return the value of a key, or where it is; None for keys that cannot exist, too."""
+        parsed = find_key(key)
+        if isinstance(parsed, ChunkKey):
+            ref = self._nodes.find_ref(parsed.path, parsed.coordinates)
+            return ref.data if isinstance(ref, InlineRef) else ref
+        node = None if parsed is None else self._nodes.nodes.find(parsed.path)
+        return None if node is None else node.user_data
 
-    def _buffer(
+    def _read(
         self,
-        found: bytes | ChunkRef | None,
+        found: bytes | NativeRef | VirtualRef | None,
         prototype: BufferPrototype | None,
         byte_range: ByteRequest | None,
     ) -> Buffer | None:
         if found is None:
             return None
         if isinstance(found, bytes):
-            span = _span(byte_range, len(found))
-            data = found if span is None else found[slice(*span)]
-        else:
-            data = self._nodes.read(found, _span(byte_range, _length(found)))
-        return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+            span = span_of(byte_range, len(found))
+            return _as_buffer(found if span is None else found[slice(*span)], prototype)
+        return _as_buffer(self._nodes.read(found, span_of(byte_range, found.length)), prototype)
 
     async def get_partial_values(
         self,
         prototype: BufferPrototype,
         key_ranges: Iterable[tuple[str, ByteRequest | None]],
     ) -> list[Buffer | None]:
-        """Return ranges of several keys."""
-        return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+        """Return ranges of several keys, in the order asked for."""
+        gets = [self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+        return list(await asyncio.gather(*gets))
 
     async def exists(self, key: str) -> bool:
         """Tell whether a key has a value."""
-        try:
-            return self._find(key) is not None
-        except InvalidInputError:
-            return False
+        return self._find(key) is not None
 
     async def getsize(self, key: str) -> int:
-        """Return the length of a value, without reading it."""
+        """Return the length of a value, without reading it.
+
+        Raises:
+            FileNotFoundError: There is none; zarr asks for this class.
+        """
         found = self._find(key)
         if found is None:
             raise FileNotFoundError(key)
-        return len(found) if isinstance(found, bytes) else _length(found)
+        return len(found) if isinstance(found, bytes) else found.length
+
+    async def getsize_prefix(self, prefix: str) -> int:
+        """Return the length of all values in a directory and deeper, without reading any."""
+        return size_of(self._nodes, prefix.rstrip("/"))
 
     # -- writing --------------------------------------------------------------------------------
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Set the value of a key."""
-        data = self._bytes_to_write(key, value)
-        match self._writable_key(key):
-            case MetadataKey(path):
-                self._nodes.put_metadata(path, data)
-            case ChunkKey(path, index):
-                array = self._nodes.get_array(path)
-                if self._nodes.reads_inline:
-                    self._put_chunk_sync(path, index, data)
-                else:
-                    _check_chunk(key, data)
-                    self._nodes.put_ref(array, index, await self._nodes.write_async(data))
+        """Set the value of a key: the metadata of a node, or a chunk of an existing array.
+
+        Raises:
+            InvalidInputError: The key, the metadata or the chunk does not fit the hierarchy.
+            NodeNotFoundError: The array of a chunk does not exist.
+            ReadOnlyError: The store, or its session, only reads.
+        """
+        chunk = self._begin_set(key, value)
+        if chunk is not None:
+            ref = await self._nodes.write_async(value.to_bytes())
+            self._nodes.put_ref(chunk.path, chunk.coordinates, ref)
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """Set the value of a key without an event loop."""
-        data = self._bytes_to_write(key, value)
-        match self._writable_key(key):
-            case MetadataKey(path):
-                self._nodes.put_metadata(path, data)
-            case ChunkKey(path, index):
-                self._put_chunk_sync(path, index, data)
+        chunk = self._begin_set(key, value)
+        if chunk is not None:
+            self._nodes.put_ref(chunk.path, chunk.coordinates, self._nodes.write(value.to_bytes()))
 
-    def _put_chunk_sync(self, path: str, index: tuple[int, ...], data: bytes) -> None:
-        array = self._nodes.get_array(path)
-        _check_chunk(path, data)
-        if not array.has_chunk(index):
-            self._nodes.put_ref(array, index, None)
-        self._nodes.put_ref(array, index, self._nodes.write(data))
+    def _begin_set(self, key: str, value: Buffer) -> ChunkKey | None:
+        """Set metadata; for a chunk, check that it may be set, and return it."""
+        self._check_writable()
+        parsed = parse_key(key)
+        if not isinstance(value, Buffer):
+            raise InvalidInputError(f"the value of {key!r} is a {type(value)}, not a zarr Buffer")
+        if isinstance(parsed, MetadataKey):
+            self._nodes.put_metadata(parsed.path, value.to_bytes())
+            return None
+        self._nodes.check_chunk(parsed.path, parsed.coordinates)
+        if not len(value):
+            raise InvalidInputError(
+                f"no bytes were given for the chunk {key!r}, and no chunk is empty; "
+                "delete the key to clear the chunk",
+                kind=ErrorKind.ZERO_LENGTH_CHUNK,
+            )
+        return parsed
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Set the value of a key that has none."""
-        if not await self.exists(key):
+        self._check_writable()
+        if self._find(key) is None:
             await self.set(key, value)
 
     async def delete(self, key: str) -> None:
-        """Delete a key; one that is absent is left in peace."""
+        """Delete a key; one that is absent is left in peace.
+
+        Without its metadata an array is gone, and its chunks with it.
+        """
         self.delete_sync(key)
 
     def delete_sync(self, key: str) -> None:
         """Delete a key without an event loop."""
         self._check_writable()
-        match parse_key(key):
-            case MetadataKey(path):
-                self._nodes.delete_node(path)
-            case ChunkKey(path, index):
-                if self._nodes.find_ref(path, index) is not None:
-                    self._nodes.put_ref(self._nodes.get_array(path), index, None)
-            case ZarrV2Key():
-                return
+        parsed = find_key(key)
+        if isinstance(parsed, ChunkKey):
+            self._nodes.delete_chunk(parsed.path, parsed.coordinates)
+        elif parsed is not None:
+            self._nodes.delete_node(parsed.path)
 
     async def delete_dir(self, prefix: str) -> None:
-        """Delete everything below a prefix."""
+        """Delete everything in a directory and deeper."""
         self._check_writable()
-        path = prefix_path(prefix)
-        if self._nodes.nodes.find(path) is not None or self._nodes.nodes.paths_below(path):
-            self._nodes.delete_tree(path)
+        directory = prefix.rstrip("/")
+        chunks = find_chunk_directory(self._nodes, directory)
+        if chunks is not None:
+            index = self._nodes.table(chunks.array).index
+            self._nodes.delete_chunks(chunks.array.path, index[chunks.contains(index)])
             return
-        async for key in self.list_prefix(prefix.rstrip("/") + "/"):
-            self.delete_sync(key)
+        path = node_path(directory)
+        if path is not None:
+            self._nodes.delete_tree(path)
 
     async def clear(self) -> None:
         """Delete everything."""
-        await self.delete_dir("")
+        self.sync_clear()
 
-    def _writable_key(self, key: str) -> MetadataKey | ChunkKey:
+    def sync_clear(self) -> None:
+        """Delete everything, without an event loop."""
         self._check_writable()
-        parsed = parse_key(key)
-        if isinstance(parsed, ZarrV2Key):
-            raise SessionStateError(
-                f"{key!r} is metadata of Zarr version 2; this store holds version 3 only, "
-                "create arrays with zarr_format=3",
-                kind=ErrorKind.UNIMPLEMENTED,
-            )
-        return parsed
-
-    def _bytes_to_write(self, key: str, value: Buffer) -> bytes:
-        if not isinstance(value, Buffer):
-            raise TypeError(
-                f"the value of {key!r} must be a zarr Buffer, got an instance of {type(value)}"
-            )
-        return value.to_bytes()
+        self._nodes.delete_tree("/")
 
     def _check_writable(self) -> None:
         if self.read_only:
+            # zarr's own words come first: its test suite looks for them
             raise ReadOnlyError(
-                "this store is read-only; use the store of repo.writable_session(branch)",
+                "store was opened in read-only mode and does not support writing; "
+                "use the store of repo.writable_session(branch)",
                 kind=ErrorKind.READ_ONLY_STORE,
             )
 
     # -- listing --------------------------------------------------------------------------------
 
-    async def list(self) -> AsyncIterator[str]:
+    def list(self) -> AsyncIterator[str]:
         """Yield all keys."""
-        async for key in self.list_prefix(""):
-            yield key
+        return self.list_prefix("")
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """Yield all keys that start with a prefix."""
@@ -271,102 +252,9 @@ class IcestreamStore(Store):
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the names directly below a prefix."""
-        for name in iter_names(self._nodes, prefix):
+        """Yield the names directly in a directory."""
+        for name in names_in(self._nodes, prefix.rstrip("/")):
             yield name
-
-    async def getsize_prefix(self, prefix: str) -> int:
-        """Return the length of all values below a prefix."""
-        return sum([await self.getsize(key) async for key in self.list_prefix(prefix)])
-
-    # -- virtual references ---------------------------------------------------------------------
-
-    def set_virtual_ref(
-        self,
-        key: str,
-        location: str,
-        offset: int,
-        length: int,
-        validate_containers: bool = True,
-        checksum: Checksum | None = None,
-        *,
-        validate_container: bool | None = None,
-    ) -> None:
-        """Let a chunk be a range of a foreign object.
-
-        `checksum` is its ETag, or the time after which it must not have changed.
-        `validate_container` is another spelling of `validate_containers`.
-        """
-        parsed = self._writable_key(key)
-        if not isinstance(parsed, ChunkKey):
-            raise InvalidInputError(f"{key!r} does not name a chunk", kind=ErrorKind.INVALID_KEY)
-        ref = virtual_ref(location, offset, length, checksum)
-        if validate_containers if validate_container is None else validate_container:
-            self._nodes.check_location(location)
-        self._nodes.put_ref(self._nodes.get_array(parsed.path), parsed.index, ref)
-
-    def set_virtual_refs(
-        self,
-        array_path: str,
-        chunks: Sequence[VirtualChunkSpec],
-        *,
-        validate_containers: bool = True,
-    ) -> None:
-        """Let chunks of an array be ranges of foreign objects: all of them, or none on error."""
-        self._check_writable()
-        array = self._nodes.get_array(absolute(array_path))
-        table = table_of_specs(array, chunks)
-        self._check_locations(table.locations, validate_containers)
-        self._nodes.put_table(array, table)
-
-    def set_virtual_refs_arr(
-        self,
-        array_path: str,
-        chunk_grid_shape: tuple[int, ...],
-        locations: Sequence[str] | pa.Array | pa.ChunkedArray,
-        offsets: npt.NDArray[np.uint64],
-        lengths: npt.NDArray[np.uint64],
-        *,
-        validate_containers: bool = True,
-        arr_offset: tuple[int, ...] | None = None,
-        checksum: Checksum | Sequence[Any] | npt.NDArray[Any] | pa.Array | None = None,
-    ) -> None:
-        """Let a box of chunks be ranges of foreign objects, given as columns in C order.
-
-        `locations` may be an Arrow array, best dictionary-encoded; `checksum` one value for all,
-        or a column of ETags or epoch seconds.
-        """
-        self._check_writable()
-        array = self._nodes.get_array(absolute(array_path))
-        index = grid_index(array, chunk_grid_shape, arr_offset, len(locations))
-        table = table_of_columns(index, locations, offsets, lengths, checksum=checksum)
-        self._check_locations(table.locations, validate_containers)
-        self._nodes.put_table(array, table)
-
-    async def set_virtual_ref_async(self, *args: Any, **kwargs: Any) -> None:
-        """Await `set_virtual_ref`, which only touches memory."""
-        self.set_virtual_ref(*args, **kwargs)
-
-    async def set_virtual_refs_async(self, *args: Any, **kwargs: Any) -> None:
-        """Await `set_virtual_refs`, which only touches memory."""
-        self.set_virtual_refs(*args, **kwargs)
-
-    async def set_virtual_refs_arr_async(self, *args: Any, **kwargs: Any) -> None:
-        """Await `set_virtual_refs_arr`, which only touches memory."""
-        self.set_virtual_refs_arr(*args, **kwargs)
-
-    def _check_locations(self, locations: pa.ChunkedArray, wanted: bool) -> None:
-        if wanted:
-            for location in locations.to_pylist():
-                self._nodes.check_location(location)
-
-    async def array_chunk_iterator(
-        self, array_path: str, batch_size: int = 100_000
-    ) -> AsyncIterator[ChunkBatch]:
-        """Yield the chunk references of an array in batches of columns."""
-        table = self._nodes.table(self._nodes.get_array(absolute(array_path)))
-        for batch in iter_batches(table, batch_size):
-            yield batch
 
 
 def _store_of(session: Any, read_only: bool) -> IcestreamStore:
@@ -374,31 +262,5 @@ def _store_of(session: Any, read_only: bool) -> IcestreamStore:
     return store.with_read_only(read_only)
 
 
-def _length(ref: ChunkRef) -> int:
-    return len(ref.data) if isinstance(ref, InlineRef) else ref.length
-
-
-def _check_chunk(key: str, data: bytes) -> None:
-    if not data:
-        raise InvalidInputError(
-            f"a chunk has at least one byte, none were given for {key}; delete the chunk instead",
-            kind=ErrorKind.ZERO_LENGTH_CHUNK,
-        )
-
-
-def _span(byte_range: ByteRequest | None, length: int) -> ByteRange | None:
-    """Return the half-open range that a request means for a value of this length."""
-    match byte_range:
-        case None:
-            return None
-        case RangeByteRequest(start, end):
-            start = min(start, length)
-            return start, max(start, min(end, length))
-        case OffsetByteRequest(offset):
-            return min(offset, length), length
-        case SuffixByteRequest(suffix):
-            return max(length - suffix, 0), length
-        case _:
-            raise InvalidInputError(
-                f"{byte_range!r} is not a byte range", kind=ErrorKind.INVALID_BYTE_RANGE
-            )
+def _as_buffer(data: bytes, prototype: BufferPrototype | None) -> Buffer:
+    return (prototype or default_buffer_prototype()).buffer.from_bytes(data)

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,62 +21,48 @@ from icestream.model.chunk_tables import (
 )
 from icestream.model.containers import VirtualChunkSpec
 from icestream.model.nodes import ArrayNode
-from icestream.model.text_pools import Int32, encode_texts
-from icestream.model.times import seconds_of
+from icestream.model.text_pools import encode_texts
+from icestream.zarr_store.checksums import (
+    Checksum,
+    ChecksumColumn,
+    checksum_columns,
+    split_checksum,
+)
 
-Checksum = str | int | datetime
-"""An ETag, or the time (epoch seconds or aware datetime) after which the object must not change."""
-
-_MAX_SECONDS = 2**32
+_TWO_TO_64 = 2**64
 
 
-def virtual_ref(location: str, offset: int, length: int, checksum: Checksum | None) -> VirtualRef:
+def virtual_ref(
+    location: object, offset: object, length: object, checksum: Checksum | None
+) -> VirtualRef:
     """Return one checked virtual reference."""
-    check_location(location)
-    if length <= 0:
-        raise _zero_length(location)
-    if offset < 0:
-        raise _invalid(f"the byte offset {offset} in {location} is negative")
+    if not isinstance(location, str) or not location:
+        raise _invalid(f"the location {location!r} is not a URL such as 's3://bucket/file.nc'")
+    byte_offset, byte_length = _natural("offset", offset), _natural("length", length)
+    if not byte_length:
+        raise _zero_length(f"the chunk in {location} has")
     etag, seconds = split_checksum(checksum)
-    return VirtualRef(location, int(offset), int(length), etag, seconds)
-
-
-def split_checksum(checksum: Checksum | None) -> tuple[str | None, int]:
-    """Return a checksum as (etag, epoch seconds), of which one at most is set."""
-    match checksum:
-        case None:
-            return None, 0
-        case str():
-            return checksum.strip('"') if checksum.startswith('"') else checksum, 0
-        case datetime():
-            return None, _checked_seconds(seconds_of(checksum), checksum)
-        case int() if not isinstance(checksum, bool):
-            return None, _checked_seconds(checksum, checksum)
-        case _:
-            raise _invalid(f"the checksum {checksum!r} is neither an ETag, seconds nor a datetime")
-
-
-def check_location(location: str) -> None:
-    """Refuse a location that names no object."""
-    if not location:
-        raise _invalid(f"the location {location!r} is not a text such as 's3://bucket/file.nc'")
+    return VirtualRef(location, byte_offset, byte_length, etag, seconds)
 
 
 def table_of_specs(array: ArrayNode, specs: Sequence[VirtualChunkSpec]) -> ChunkTable:
-    """Return checked chunk specs as a table; the last of several for one chunk wins."""
+    """Return checked chunk specs as a table; the last of several for one chunk counts."""
     rank = len(array.shape)
-    refs = {}
     for spec in specs:
-        index = tuple(spec.index)
-        if not array.has_chunk(index):
-            raise InvalidInputError(
-                f"chunk {index} is outside the grid {array.num_chunks} of {array.path}; "
-                "resize the array first",
-                kind=ErrorKind.INVALID_CHUNK_INDEX,
-            )
-        checksum = spec.etag_checksum or spec.last_updated_at_checksum
-        refs[index] = virtual_ref(spec.location, spec.offset, spec.length, checksum)
-    return ChunkTable.from_refs(dict(refs), rank)
+        if not array.has_chunk(spec.index):
+            raise _outside_grid(f"chunk {tuple(spec.index)}", array)
+        if not spec.location:
+            raise _invalid(f"chunk {tuple(spec.index)} of {array.path} has no location")
+    index = np.array([spec.index for spec in specs], np.uint32).reshape(len(specs), rank)
+    table = table_of_columns(
+        index,
+        [spec.location for spec in specs],
+        _integers([spec.offset for spec in specs]),
+        _integers([spec.length for spec in specs]),
+        checksum=[spec.etag_checksum or spec.last_updated_at_checksum for spec in specs],
+    )
+    order = lexicographic_order(table.index)
+    return drop_duplicates(table if order is None else table.take(order))
 
 
 def table_of_columns(
@@ -85,22 +71,21 @@ def table_of_columns(
     offsets: Any,
     lengths: Any,
     *,
-    checksum: Any = None,
+    checksum: Checksum | ChecksumColumn | None = None,
 ) -> ChunkTable:
-    """Return columns as a table of virtual references, sorted by index.
-
-    `checksum` is one value for all rows, or a column: ETags (texts), epoch seconds (integers).
-    """
+    """Return columns as a table of virtual references; rows without a location are left out."""
     n = len(index)
-    code, pool = encode_texts(locations)
     byte_offset, length = _column("offsets", offsets, n), _column("lengths", lengths, n)
-    if len(locations) != n:
-        raise _invalid(f"{len(locations)} locations were given for {n} chunks")
-    if n and (code is None or bool((code < 0).any()) or _has_empty(pool)):
-        raise _invalid("every chunk needs a location; some are empty or null")
-    if n and not bool(length.all()):
-        raise _zero_length("some chunks")
-    etag_code, etags, last_modified = _checksum_columns(checksum, n)
+    code, pool = encode_texts(locations)
+    checksums = checksum_columns(checksum, n)
+    if code is None:
+        return ChunkTable.empty(index.shape[1])
+    located = code >= 0
+    empty = pc.index(pool, "").as_py()
+    if empty >= 0:
+        located &= code != empty
+    if not bool(length[located].all()):
+        raise _zero_length("some chunks have")
     table = ChunkTable(
         index=index,
         kind=np.broadcast_to(np.uint8(ChunkType.virtual), n),
@@ -108,12 +93,11 @@ def table_of_columns(
         length=length,
         location_code=code,
         locations=pool,
-        etag_code=etag_code,
-        etags=etags,
-        last_modified=last_modified,
+        etag_code=checksums.etag_code,
+        etags=checksums.etags,
+        last_modified=checksums.seconds,
     )
-    order = lexicographic_order(index)
-    return table if order is None else drop_duplicates(table.take(order))
+    return table if located.all() else table.take(located)
 
 
 def grid_index(
@@ -127,73 +111,52 @@ def grid_index(
             f"chunk_grid_shape {shape} and arr_offset {start} need one number for each of the "
             f"{len(array.shape)} dimensions of {array.path}"
         )
-    if math.prod(shape) != n:
-        raise _invalid(f"a grid of {shape} has {math.prod(shape)} chunks, {n} were given")
-    ends = [first + count for first, count in zip(start, shape, strict=True)]
-    if min(start, default=0) < 0 or any(
-        end > count for end, count in zip(ends, array.num_chunks, strict=True)
+    if min(shape, default=0) < 0 or math.prod(shape) != n:
+        raise _invalid(f"chunk_grid_shape is {shape}, but {n} locations were given")
+    ends = tuple(first + count for first, count in zip(start, shape, strict=True))
+    if n and (
+        min(start, default=0) < 0
+        or any(end > count for end, count in zip(ends, array.num_chunks, strict=True))
     ):
-        raise InvalidInputError(
-            f"chunks {start} to {tuple(ends)} are outside the grid {array.num_chunks} of "
-            f"{array.path}; resize the array first",
-            kind=ErrorKind.INVALID_CHUNK_INDEX,
-        )
+        raise _outside_grid(f"the box of chunks from {start} to {ends}", array)
     return dense_index(shape, start)
+
+
+def _natural(name: str, value: object) -> int:
+    if not isinstance(value, int | np.integer) or not 0 <= value < _TWO_TO_64:
+        raise _invalid(f"the {name} is {value!r}; give an integer between 0 and 2**64")
+    return int(value)
+
+
+def _integers(values: Sequence[int]) -> npt.NDArray[Any]:
+    """Return a column of integers, whatever its dtype: what does not fit is found later."""
+    return np.array(values) if len(values) else np.empty(0, np.uint64)
 
 
 def _column(name: str, values: Any, n: int) -> UInt64:
     column = np.asarray(values)
     if column.shape != (n,):
         raise _invalid(f"{name} has shape {column.shape}, expected ({n},)")
+    if column.dtype.kind not in "iu":
+        raise _invalid(f"{name} has the dtype {column.dtype}, expected unsigned 64-bit integers")
     if column.dtype.kind == "i" and n and int(column.min()) < 0:
         raise _invalid(f"{name} holds negative numbers")
-    if column.dtype.kind not in "iu":
-        raise _invalid(f"{name} holds {column.dtype}, expected unsigned integers")
     return column.astype(np.uint64, copy=False)
-
-
-def _checksum_columns(checksum: Any, n: int) -> tuple[Int32 | None, pa.ChunkedArray, UInt32 | None]:
-    if checksum is None or isinstance(checksum, str | int | datetime):
-        etag, seconds = split_checksum(checksum)
-        _, pool = encode_texts([etag])
-        code = None if etag is None else np.broadcast_to(np.int32(0), n)
-        return code, pool, np.broadcast_to(np.uint32(seconds), n) if seconds else None
-    if len(checksum) != n:
-        raise _invalid(f"{len(checksum)} checksums were given for {n} chunks")
-    if isinstance(checksum, np.ndarray) and checksum.dtype.kind in "iu":
-        return None, encode_texts([])[1], _seconds_column(checksum)
-    texts = checksum if isinstance(checksum, pa.Array | pa.ChunkedArray) else list(checksum)
-    if isinstance(texts, list) and any(isinstance(t, datetime | int) for t in texts):
-        seconds_list = [split_checksum(t)[1] for t in texts]
-        return None, encode_texts([])[1], np.array(seconds_list, np.uint32)
-    if isinstance(texts, pa.Array | pa.ChunkedArray) and pa.types.is_integer(texts.type):
-        return None, encode_texts([])[1], _seconds_column(texts.fill_null(0).to_numpy())
-    code, pool = encode_texts(texts)
-    return code, pool, None
-
-
-def _seconds_column(values: Any) -> UInt32:
-    if len(values) and not 0 <= int(values.min()) <= int(values.max()) < _MAX_SECONDS:
-        raise _invalid("checksum seconds must be between 0 and 2**32")
-    return np.asarray(values).astype(np.uint32)
-
-
-def _checked_seconds(seconds: int, checksum: Checksum) -> int:
-    if not 0 < seconds < _MAX_SECONDS:
-        raise _invalid(f"the checksum {checksum} is not between 1970 and 2106")
-    return seconds
-
-
-def _has_empty(pool: pa.ChunkedArray) -> bool:
-    return len(pool) > 0 and pc.min(pc.binary_length(pool)).as_py() == 0
 
 
 def _invalid(message: str) -> InvalidInputError:
     return InvalidInputError(message, kind=ErrorKind.INVALID_VIRTUAL_REF)
 
 
+def _outside_grid(what: str, array: ArrayNode) -> InvalidInputError:
+    return InvalidInputError(
+        f"{what} is outside the grid {array.num_chunks} of {array.path}; resize the array first",
+        kind=ErrorKind.INVALID_CHUNK_INDEX,
+    )
+
+
 def _zero_length(what: str) -> InvalidInputError:
     return InvalidInputError(
-        f"a chunk has at least one byte; {what} have length 0: leave such chunks out",
+        f"{what} length 0, and no chunk is empty; leave such chunks out",
         kind=ErrorKind.ZERO_LENGTH_CHUNK,
     )

@@ -42,6 +42,10 @@ class TestSeaweedFS(StorageSuite):
 
 @pytest.mark.server
 class TestMoto(StorageSuite):
+    # moto 5.2 looks at If-Match and stores the object without a lock between, on many threads:
+    # seen to accept two writers of one version. SeaweedFS and Azurite stand for the races.
+    conditions_are_atomic = False
+
     @pytest.fixture
     def storage(self, moto_storage: Storage) -> Storage:
         return moto_storage

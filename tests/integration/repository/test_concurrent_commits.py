@@ -5,12 +5,12 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from tests.builders import array_of, messages, repository_with_array, values
 
 from icestream.errors import ConflictError
 from icestream.model.conflicts import BasicConflictSolver, ConflictDetector
 from icestream.repository.repository import Repository
 from icestream.storage import Storage, local_filesystem_storage
-from tests.builders import array_of, messages, repository_with_array, values
 
 COMMITS_EACH = 4
 

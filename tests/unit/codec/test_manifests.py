@@ -8,14 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
-
-from icestream.codec.header import HEADER_SIZE, FileType, decode_body
-from icestream.codec.manifests import decode_manifest, encode_manifest
-from icestream.errors import FormatError, InvalidInputError
-from icestream.model.chunk_refs import InlineRef, NativeRef, VirtualRef
-from icestream.model.chunk_tables import ChunkTable, concat, replace_columns
-from icestream.model.ids import ChunkId, ManifestId, NodeId
-from icestream.model.manifests import Manifest
 from tests.foreign_manifests import (
     MANIFEST_ID,
     NODE,
@@ -26,6 +18,14 @@ from tests.foreign_manifests import (
     read_manifest,
 )
 from tests.tables import Refs, refs_of, virtual_table
+
+from icestream.codec.header import HEADER_SIZE, FileType, decode_body
+from icestream.codec.manifests import decode_manifest, encode_manifest
+from icestream.errors import FormatError, InvalidInputError
+from icestream.model.chunk_refs import InlineRef, NativeRef, VirtualRef
+from icestream.model.chunk_tables import ChunkTable, concat, replace_columns
+from icestream.model.ids import ChunkId, ManifestId, NodeId
+from icestream.model.manifests import Manifest
 
 ID = ManifestId(MANIFEST_ID)
 A = NodeId(b"array--a")
@@ -191,9 +191,10 @@ def test_locations_of_joined_pools_are_merged() -> None:
     joined = concat([first, second.with_index(second.index + np.uint32(4))])
 
     assert body_of(encode(joined)).count(b"s3://bucket/some/folder/") == 1
-    assert decode(encode(joined)).arrays[A].location_column().to_pylist() == [
-        "s3://bucket/some/folder/000000.nc"
-    ] * 8
+    assert (
+        decode(encode(joined)).arrays[A].location_column().to_pylist()
+        == ["s3://bucket/some/folder/000000.nc"] * 8
+    )
 
 
 def test_locations_that_no_reference_uses_are_not_written() -> None:
@@ -381,7 +382,7 @@ def test_strings_that_overlap_cannot_turn_a_small_file_into_huge_pools() -> None
 
 
 def test_absent_numbers_are_zero() -> None:
-    refs = [
+    refs: list[Ref] = [
         {"index": (0,), "location": "s3://b/x"},
         {"index": (1,), "location": "s3://b/x", "offset": 3, "length": 4},
         {"index": (2,), "chunk_id": b"chunk-id-001", "length": 2**40},

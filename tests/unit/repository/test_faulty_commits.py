@@ -1,13 +1,13 @@
 """Each write step of a commit is made to fail, and to succeed with a lost answer."""
 
 import pytest
+from tests.builders import array_of, messages, repository_with_array, values
 
 from icestream.errors import CommitUnknownError, IcestreamError, StorageError
 from icestream.model.conflicts import ConflictDetector
 from icestream.repository.repository import Repository
 from icestream.storage import in_memory_storage
 from icestream.testing.doubles import Loss, LossRule, LossyStorage
-from tests.builders import array_of, messages, repository_with_array, values
 
 WRITE_STEPS = {
     "manifest": ("put", "manifests/"),

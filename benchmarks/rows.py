@@ -1,0 +1,191 @@
+"""The rows of the table: what is measured, and what is to be reached."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from benchmarks.cases import Case, Inputs, Shape
+
+MILLION = 1_000_000
+QUICK_REFERENCES = 100_000
+QUICK_CHUNKS = 1_000
+
+_NATIVE_CHUNKS = 10_000
+_LISTED_BY_PEER = 100_000
+"""icechunk takes more than 100 s to list a million keys; a tenth is listed, and scaled up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A limit for one measure, absolute or as a multiple of what icechunk needs."""
+
+    limit: float
+    of_peer: bool = False
+    at_least: bool = False
+
+    def is_met(self, value: float, peer: float) -> bool:
+        """Tell whether a value reaches the target."""
+        limit = self.limit * peer if self.of_peer else self.limit
+        return value >= limit if self.at_least else value <= limit
+
+    def __str__(self) -> str:
+        sign = ">=" if self.at_least else "<="
+        return f"{sign} {self.limit:g}{' x icechunk' if self.of_peer else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measure of one case."""
+
+    title: str
+    case: Case
+    measure: str = "cpu_s"
+    target: Target | None = None
+    is_long: bool = False
+    peer_references: int | None = None
+    """How many references icechunk gets, when fewer: its result is scaled up."""
+
+    @property
+    def peer_case(self) -> Case:
+        """The case that icechunk is measured with."""
+        case = replace(self.case, inputs=Inputs.TEXTS)
+        return case if self.peer_references is None else case.scaled(self.peer_references)
+
+    @property
+    def peer_scale(self) -> float:
+        """By what the cost of icechunk's case is multiplied."""
+        return self.case.references / self.peer_case.references
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The rows that one case gives."""
+
+    title: str
+    case: Case
+    targets: dict[str, Target | None] = field(default_factory=dict)
+    is_long: bool = False
+    peer_references: int | None = None
+
+    def rows(self) -> Iterator[Row]:
+        """Yield one row per measure."""
+        for measure, target in self.targets.items():
+            yield Row(
+                title=self.title,
+                case=self.case,
+                measure=measure,
+                target=target,
+                is_long=self.is_long,
+                peer_references=self.peer_references,
+            )
+
+
+def _case(operation: str, references: int = MILLION, **choices: Shape | Inputs) -> Case:
+    return Case(operation=operation, references=references, **choices)  # type: ignore[arg-type]  # the two enums
+
+
+_AT_MOST_150 = Target(150)
+
+GROUPS: tuple[Group, ...] = (
+    Group(
+        title="1 M references, many per file: set + commit",
+        case=_case("set_and_commit"),
+        targets={"cpu_s": Target(0.5), "peak_mb": _AT_MOST_150, "file_mb": Target(17.5)},
+    ),
+    Group(
+        title="  the same from list[str]",
+        case=_case("set_and_commit", inputs=Inputs.TEXTS),
+        targets={"cpu_s": None, "peak_mb": None},
+    ),
+    Group(
+        title="1 M references, one URL each: set + commit",
+        case=_case("set_and_commit", shape=Shape.OBJECT),
+        targets={"cpu_s": Target(0.7), "peak_mb": _AT_MOST_150, "file_mb": Target(14.5)},
+    ),
+    Group(
+        title="  the same from list[str]",
+        case=_case("set_and_commit", shape=Shape.OBJECT, inputs=Inputs.TEXTS),
+        targets={"cpu_s": None, "peak_mb": None},
+    ),
+    Group(
+        title="10 M references, many per file: set + commit",
+        case=_case("set_and_commit", 10 * MILLION),
+        targets={"wall_s": Target(6), "peak_mb": Target(800)},
+        is_long=True,
+    ),
+    Group(
+        title="change one chunk of 1 M, many per file, warm",
+        case=_case("change_one_chunk"),
+        targets={"cpu_s": Target(0.5), "peak_mb": None},
+    ),
+    Group(
+        title="change one chunk of 1 M, one URL each, warm",
+        case=_case("change_one_chunk", shape=Shape.OBJECT),
+        targets={"cpu_s": Target(0.5), "peak_mb": None},
+    ),
+    Group(
+        title="change one chunk of 10 M, many per file, warm",
+        case=_case("change_one_chunk", 10 * MILLION),
+        targets={"wall_s": Target(6), "peak_mb": Target(1_500)},
+        is_long=True,
+    ),
+    Group(
+        title="columns out of icechunk's manifest of 1 M, many per file",
+        case=_case("decode_manifest"),
+        targets={"cpu_s": Target(0.5), "peak_mb": None},
+    ),
+    Group(
+        title="columns out of icechunk's manifest of 1 M, one URL each",
+        case=_case("decode_manifest", shape=Shape.OBJECT),
+        targets={"cpu_s": Target(0.8), "peak_mb": None},
+    ),
+    Group(
+        title="list 1 M chunk keys",
+        case=_case("list_keys"),
+        targets={"cpu_s": Target(3)},
+        peer_references=_LISTED_BY_PEER,
+    ),
+    Group(
+        title="8 forks of 125 k, many per file: ship, merge, commit",
+        case=_case("ship_merge_and_commit"),
+        targets={"cpu_s": Target(1), "pickled_mb": Target(40), "peak_mb": None},
+    ),
+    Group(
+        title="8 forks of 125 k, one URL each: ship, merge, commit",
+        case=_case("ship_merge_and_commit", shape=Shape.OBJECT),
+        targets={"cpu_s": None, "pickled_mb": None, "peak_mb": None},
+    ),
+    Group(
+        title="open + read a coordinate beside 1 M, cold",
+        case=_case("open_and_read_coordinate"),
+        targets={"wall_ms": Target(2, of_peer=True)},
+    ),
+    Group(
+        title="zarr read of 10,000 native 4 kB chunks",
+        case=_case("read_native_chunks", _NATIVE_CHUNKS),
+        targets={"chunks_per_s": Target(1.5, of_peer=True, at_least=True)},
+    ),
+)
+
+
+def full_rows(*, long: bool) -> list[Row]:
+    """Return all rows; those that take minutes only if asked for."""
+    return [row for group in GROUPS for row in group.rows() if long or not row.is_long]
+
+
+def quick_rows() -> list[Row]:
+    """Return the rows with few references: they show that everything runs, and judge nothing."""
+    return [_shrunk(row) for row in full_rows(long=False)]
+
+
+def only(rows: Iterable[Row], text: str) -> list[Row]:
+    """Return the rows whose title or case contains a text."""
+    return [row for row in rows if text in row.title or text in row.case.label]
+
+
+def _shrunk(row: Row) -> Row:
+    references = QUICK_CHUNKS if row.case.references == _NATIVE_CHUNKS else QUICK_REFERENCES
+    peer = None if row.peer_references is None else references // 10
+    title = f"{row.title} (at {references:,})"
+    return replace(
+        row, title=title, case=row.case.scaled(references), target=None, peer_references=peer
+    )

@@ -1,0 +1,83 @@
+"""Running cases, each in a fresh process, one after the other."""
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from benchmarks.cases import Case, Inputs, chunks_folder, repository_folder
+from benchmarks.libraries import ICECHUNK, ICESTREAM
+from benchmarks.operations import Metrics
+from benchmarks.rows import Row
+
+_ROOT = Path(__file__).parents[1]
+
+_NEEDS_REFERENCES = {"change_one_chunk", "decode_manifest", "list_keys", "open_and_read_coordinate"}
+_NEEDS_CHUNKS = {"read_native_chunks"}
+
+Job = tuple[str, Case]
+"""A library and what it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs jobs and keeps what they cost."""
+
+    work: Path
+    tell: Callable[[str], None]
+    samples: dict[Job, list[Metrics]] = field(default_factory=dict)
+
+    def run(self, rows: Sequence[Row], repeat: int) -> None:
+        """Run what the rows need, the two libraries in turns."""
+        for ours, peer in dict.fromkeys((row.case, row.peer_case) for row in rows):
+            for turn in range(1, repeat + 1):
+                self._sample((ICECHUNK, peer), turn)
+                self._sample((ICESTREAM, ours), turn)
+
+    def value(self, job: Job, measure: str) -> float:
+        """Return the median of a measure."""
+        samples = self.samples[job]
+        if measure == "wall_ms":
+            return 1_000 * self.value(job, "wall_s")
+        return statistics.median(sample[measure] for sample in samples)
+
+    def _sample(self, job: Job, turn: int) -> None:
+        if len(self.samples.get(job, ())) >= turn:
+            return  # both forms of our input are compared with the one that icechunk has
+        library, case = job
+        self._prepare(library, case)
+        self.tell(f"{library}: {case.label}, run {turn}")
+        self.samples.setdefault(job, []).append(self._run_child(library, case))
+
+    def _prepare(self, library: str, case: Case) -> None:
+        """Write the repository that a case reads, unless an earlier case left it."""
+        if case.operation in _NEEDS_CHUNKS:
+            self._ensure(library, case, "prepare_chunks", chunks_folder(self.work, library, case))
+        elif case.operation in _NEEDS_REFERENCES:
+            writer = ICECHUNK if case.operation == "decode_manifest" else library
+            folder = repository_folder(self.work, writer, case)
+            self._ensure(writer, case, "prepare_references", folder)
+
+    def _ensure(self, library: str, case: Case, operation: str, folder: Path) -> None:
+        if folder.exists():
+            return
+        self.tell(f"{library}: preparing {folder.name}")
+        inputs = Inputs.TEXTS if library == ICECHUNK else Inputs.ARROW
+        self._run_child(library, replace(case, operation=operation, inputs=inputs))
+
+    def _run_child(self, library: str, case: Case) -> Metrics:
+        request = {"library": library, "case": case.to_json(), "work": str(self.work)}
+        done = subprocess.run(  # noqa: S603  our own interpreter and module
+            [sys.executable, "-m", "benchmarks.child", json.dumps(request)],
+            cwd=_ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{library} failed at {case.label}:\n{done.stderr}")
+        metrics: Metrics = json.loads(done.stdout.splitlines()[-1])
+        return metrics

@@ -1,0 +1,116 @@
+"""What all commands share: the address, the connection, the output, the exit codes."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from icestream.cli.addresses import Target
+from icestream.cli.output import OutputFormat, output_of
+from icestream.cli.results import Result
+from icestream.errors import (
+    AccessError,
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    IcestreamError,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    ReadOnlyError,
+    SessionStateError,
+    StorageError,
+)
+
+EXIT_CODES: dict[type[IcestreamError], int] = {
+    InvalidInputError: 2,
+    NotFoundError: 3,
+    ConflictError: 4,
+    AlreadyExistsError: 4,
+    ReadOnlyError: 4,
+    SessionStateError: 4,
+    StorageError: 5,
+    AccessError: 5,
+    CommitUnknownError: 5,
+    FormatError: 6,
+    IntegrityError: 6,
+}
+"""By class of error; any other failure ends with 1."""
+
+_Address = Annotated[str, typer.Argument(help="Directory or URL of the repository.")]
+_Region = Annotated[str | None, typer.Option(help="Region of an s3:// bucket.")]
+_Endpoint = Annotated[
+    str | None, typer.Option(metavar="URL", help="Where the store is, if not at its usual place.")
+]
+_Anonymous = Annotated[bool, typer.Option("--anonymous", help="Send no credentials.")]
+_AllowHttp = Annotated[bool, typer.Option("--allow-http", help="Allow an endpoint without TLS.")]
+_Output = Annotated[
+    OutputFormat,
+    typer.Option("--output", "-o", metavar="text|json", help="How to show the result."),
+]
+
+
+def new_group(help_text: str) -> typer.Typer:
+    """Return an empty group of commands."""
+    return typer.Typer(help=help_text, no_args_is_help=True)
+
+
+def command[**P](
+    app: typer.Typer, name: str
+) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Register a function as a command.
+
+    The function takes a `Target` first and returns what to show. On the command line the target
+    is the address and the options of the connection; `--output` says how to show the result.
+    """
+
+    def register(function: Callable[P, Result]) -> Callable[P, Result]:
+        call: Callable[..., Result] = function
+
+        def run(address: str, output: OutputFormat, **arguments: Any) -> None:
+            shown = output_of(output)
+            connection = {option: arguments.pop(option) for option in _CONNECTION}
+            try:
+                shown.show(call(Target(address=address, **connection), **arguments))
+            except IcestreamError as error:
+                shown.show_error(error)
+                sys.exit(exit_code(error))
+
+        # typer reads the parameters of a command from its signature
+        run.__signature__ = _signature(function)  # type: ignore[attr-defined]  # functions may have one
+        run.__doc__ = function.__doc__
+        app.command(name)(run)
+        return function
+
+    return register
+
+
+def _signature(function: Callable[..., Result]) -> inspect.Signature:
+    """Return the parameters of a command with those that all commands share."""
+    target, *own = inspect.signature(function, eval_str=True).parameters.values()
+    shared = [
+        target.replace(name=name, annotation=annotation, default=default)
+        for name, (annotation, default) in {**_CONNECTION, **_SHOWN}.items()
+    ]
+    address = target.replace(name="address", annotation=_Address)
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *shared]]
+    return inspect.Signature([address, *keywords])
+
+
+def exit_code(error: IcestreamError) -> int:
+    """Return the exit code for an error."""
+    codes = [code for kind, code in EXIT_CODES.items() if isinstance(error, kind)]
+    return codes[0] if codes else 1
+
+
+_CONNECTION = {
+    "region": (_Region, None),
+    "endpoint_url": (_Endpoint, None),
+    "anonymous": (_Anonymous, False),
+    "allow_http": (_AllowHttp, False),
+}
+
+_SHOWN = {"output": (_Output, OutputFormat.text)}

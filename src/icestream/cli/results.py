@@ -1,0 +1,39 @@
+"""What commands return; how it is shown is the business of `output`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows with the same columns."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Named values."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text for people, and the same for programs."""
+
+    text: str
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Something happened; `values` says what to programs."""
+
+    message: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+Result = Table | Record | Document | Done

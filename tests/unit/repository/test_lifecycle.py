@@ -1,0 +1,196 @@
+"""Creating, opening and configuring repositories."""
+
+import pytest
+from tests.builders import array_of, repository, repository_with_array, values
+
+from icestream import (
+    CachingConfig,
+    CompressionConfig,
+    ManifestConfig,
+    RepositoryConfig,
+    VirtualChunkContainer,
+    s3_store,
+)
+from icestream.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    InvalidInputError,
+    RepositoryNotFoundError,
+    StorageError,
+)
+from icestream.repository.repository import Repository, SpecVersion
+from icestream.storage import in_memory_storage, local_filesystem_storage
+from icestream.testing.doubles import CountingStorage, WrappedStorage
+
+SPECS = pytest.mark.parametrize("spec", [1, 2])
+
+
+@SPECS
+def test_a_repository_is_created_once(spec):
+    storage = in_memory_storage()
+    assert not Repository.exists(storage)
+    assert Repository.fetch_spec_version(storage) is None
+    Repository.create(storage, spec_version=spec)
+
+    assert Repository.exists(storage)
+    assert Repository.fetch_spec_version(storage) is SpecVersion(spec)
+    with pytest.raises(AlreadyExistsError):
+        Repository.create(storage)
+
+
+def test_opening_nothing_says_how_to_create_it():
+    with pytest.raises(RepositoryNotFoundError, match=r"Repository\.create"):
+        Repository.open(in_memory_storage())
+
+
+def test_open_or_create_does_either():
+    storage = in_memory_storage()
+    Repository.open_or_create(storage)
+    repo = Repository.open_or_create(storage)
+    assert repo.spec_version is SpecVersion.v2
+
+
+def test_a_place_with_other_objects_is_refused_unless_told(tmp_path):
+    (tmp_path / "readme.txt").write_text("mine")
+    storage = local_filesystem_storage(str(tmp_path))
+    with pytest.raises(InvalidInputError, match="check_clean_root"):
+        Repository.create(storage)
+    Repository.create(storage, check_clean_root=False)
+    assert (tmp_path / "readme.txt").read_text() == "mine"
+
+
+class _Careless(WrappedStorage):
+    def check_conditional_writes(self) -> None:
+        raise StorageError("ignores preconditions", kind=ErrorKind.PRECONDITIONS_IGNORED)
+
+
+def test_a_store_that_ignores_preconditions_is_refused_for_writing():
+    memory = in_memory_storage()
+    with pytest.raises(StorageError):
+        Repository.create(_Careless(memory))
+    repository_with_array(memory)
+    repo = Repository.open(_Careless(memory))
+    assert values(repo) == [0, 0, 0, 0]
+    with pytest.raises(StorageError) as raised:
+        repo.writable_session("main")
+    assert raised.value.kind is ErrorKind.PRECONDITIONS_IGNORED
+
+
+def some_config() -> RepositoryConfig:
+    return RepositoryConfig(
+        inline_chunk_threshold_bytes=100,
+        compression=CompressionConfig(level=9),
+        caching=CachingConfig(num_chunk_refs=10),
+        manifest=ManifestConfig(),
+    )
+
+
+@SPECS
+def test_a_configuration_is_stored_and_overridden_at_run_time(spec):
+    storage = in_memory_storage()
+    Repository.create(storage, some_config(), spec_version=spec)
+
+    assert Repository.fetch_config(storage).inline_chunk_threshold_bytes == 100
+    repo = Repository.open(storage, RepositoryConfig(inline_chunk_threshold_bytes=7))
+    assert repo.config.inline_chunk_threshold_bytes == 7
+    assert repo.config.compression.level == 9
+    assert Repository.fetch_config(storage).inline_chunk_threshold_bytes == 100
+    assert repo.reopen().config.inline_chunk_threshold_bytes == 7
+    other = repo.reopen(RepositoryConfig(inline_chunk_threshold_bytes=8))
+    assert other.config.inline_chunk_threshold_bytes == 8
+
+
+@SPECS
+def test_nothing_is_stored_for_the_default_configuration(spec):
+    storage = in_memory_storage()
+    Repository.create(storage, spec_version=spec)
+    assert Repository.fetch_config(storage) is None
+
+
+@SPECS
+def test_saving_a_configuration_over_one_that_was_not_seen_is_a_conflict(spec):
+    storage = in_memory_storage()
+    Repository.create(storage, some_config(), spec_version=spec)
+    one, two = Repository.open(storage), Repository.open(storage)
+    one.config.inline_chunk_threshold_bytes = 1
+    two.config.inline_chunk_threshold_bytes = 2
+    one.save_config()
+    one.config.inline_chunk_threshold_bytes = 3
+    one.save_config()
+    with pytest.raises(ConflictError) as raised:
+        two.save_config()
+
+    assert raised.value.kind is ErrorKind.CONFIG_UPDATED
+    assert Repository.fetch_config(storage).inline_chunk_threshold_bytes == 3
+    earlier = [config.inline_chunk_threshold_bytes for config in one.config_history()]
+    assert earlier == [1, 100]
+
+
+def test_commits_between_reading_and_saving_a_configuration_do_not_matter():
+    repo = repository_with_array()
+    session = repo.writable_session("main")
+    array_of(session)[0] = 1
+    session.commit("in between")
+    repo.config.inline_chunk_threshold_bytes = 1
+    repo.save_config()
+
+    assert Repository.fetch_config(repo.storage).inline_chunk_threshold_bytes == 1
+
+
+def test_every_fault_of_a_configuration_is_named_before_anything_is_written():
+    storage = in_memory_storage()
+    config = RepositoryConfig(
+        inline_chunk_threshold_bytes=-1, compression=CompressionConfig(level=300)
+    )
+    with pytest.raises(InvalidInputError) as raised:
+        Repository.create(storage, config)
+
+    assert "inline_chunk_threshold_bytes" in str(raised.value)
+    assert "compression.level" in str(raised.value)
+    assert not list(storage.list(""))
+
+
+def test_saved_containers_are_not_dropped_by_accident():
+    config = RepositoryConfig()
+    config.set_virtual_chunk_container(
+        VirtualChunkContainer("s3://bucket/", s3_store(region="us-east-1"))
+    )
+    repo = repository(config=config)
+    repo.config.clear_virtual_chunk_containers()
+    with pytest.raises(InvalidInputError, match="allow_container_removal"):
+        repo.save_config()
+    repo.save_config(allow_container_removal=True)
+    assert not Repository.fetch_config(repo.storage).virtual_chunk_containers
+
+
+def test_the_inline_threshold_decides_where_chunks_go():
+    storage = in_memory_storage()
+    repository_with_array(storage, config=RepositoryConfig(inline_chunk_threshold_bytes=0))
+    chunks = [info for info in storage.list("chunks/")]
+    assert len(chunks) == 4
+
+
+def test_opening_costs_one_request_and_a_session_two():
+    counting = CountingStorage(in_memory_storage())
+    repository_with_array(counting)
+    counting.reset()
+    repo = Repository.open(counting)
+    assert counting.log == [("get_versioned", "repo")]
+    counting.reset()
+    repo.readonly_session("main")
+    assert [verb for verb, _ in counting.log] == ["get_versioned", "get"]
+
+
+def test_a_commit_costs_few_requests():
+    counting = CountingStorage(in_memory_storage())
+    repository_with_array(counting)
+    session = Repository.open(counting).writable_session("main")
+    array_of(session)[0] = 1
+    counting.reset()
+    session.commit("one chunk")
+
+    writes = [path.split("/")[0] for verb, path in counting.log if verb.startswith("put")]
+    assert sorted(writes) == ["manifests", "overwritten", "repo", "snapshots", "transactions"]
+    reads = [path for verb, path in counting.log if verb.startswith("get")]
+    assert reads.count("repo") == 2
