@@ -36,9 +36,8 @@ def merge_sessions(
         InvalidInputError: There is none.
         SessionStateError: One of them is not a fork.
     """
-    forks: dict[int, ForkSession] = {
-        id(fork): fork for fork in _flatten(sessions)
-    }  # threads of one process share a fork
+    # threads of one process share a fork: it is merged once
+    forks: dict[int, ForkSession] = {id(fork): fork for fork in _flatten(sessions)}
     if not forks:
         raise InvalidInputError("there is no session to merge")
     for fork in forks.values():

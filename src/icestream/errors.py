@@ -17,6 +17,7 @@
     ├── StorageError                the object store failed; `retryable` says if it may pass
     ├── FormatError                 bytes do not follow the specification, or follow a newer one
     ├── IntegrityError              bytes differ from the length or checksum that names them
+    │   └── ObjectChangedError      a foreign object is not the one that was recorded
     ├── SourceError                 one input file cannot be ingested: set it aside, go on
     └── InternalError               a bug of this package
 
@@ -26,6 +27,7 @@ carries a stable `kind`, so that no class is needed per failure. Errors cross pr
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -296,6 +298,29 @@ class IntegrityError(IcestreamError):
     """Stored bytes differ from the length or checksum that was recorded for them."""
 
     default_kind = ErrorKind.INTEGRITY
+
+
+class ObjectChangedError(IntegrityError):
+    """A foreign object was changed since its ETag or time was recorded; make its references anew.
+
+    `recorded` and `found` are both ETags or both times; `found` is None where it is not known.
+    """
+
+    default_kind = ErrorKind.VIRTUAL_CHUNK_MODIFIED
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        kind: ErrorKind | None = None,
+        location: str = "",
+        recorded: str | datetime | None = None,
+        found: str | datetime | None = None,
+    ) -> None:
+        super().__init__(message, kind=kind)
+        self.location = location
+        self.recorded = recorded
+        self.found = found
 
 
 class SourceError(IcestreamError):

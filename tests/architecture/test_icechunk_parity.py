@@ -42,12 +42,16 @@ SUBMODULES = (
 _TELEMETRY = "nothing is sent over OTLP, so there is nothing to shut down"
 _MADE_BY_REPOSITORY = "made by the methods of Repository; the constructor is nobody's interface"
 _MADE_BY_FUNCTIONS = "storages are made by the functions of icestream.storage"
+_INTERNAL_TO_DASK = "a helper of icechunk's own dask module, which has no __all__"
 _ONE_MORE_KEYWORD = "has one keyword more, with a default that does what icechunk does"
 _MORE_FORMS = "takes offset and length by position too, and both spellings of validate_container"
 
 DIFFERENCES: dict[str, str] = {
     "shutdown_telemetry": _TELEMETRY,
     "config.shutdown_telemetry": _TELEMETRY,
+    "dask.computing_meta": _INTERNAL_TO_DASK,
+    "dask.merge_sessions_array_kwargs": _INTERNAL_TO_DASK,
+    "repository.Repository": "icestream.repository is a package; Repository is in icestream",
     "ForkSession.__init__": _MADE_BY_REPOSITORY,
     "IcechunkStore.__init__": _MADE_BY_REPOSITORY,
     "Repository.__init__": _MADE_BY_REPOSITORY,

@@ -174,7 +174,7 @@ class RepositoryMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.committed[self.branch] and not self.dirty)
     @rule(data=st.data(), ours=st.booleans())
-    def lose_a_race_and_rebase(self, data: st.DataObject, ours: bool) -> None:
+    def lose_a_race_and_rebase(self, data: st.DataObject, *, ours: bool) -> None:
         path = data.draw(st.sampled_from(sorted(self.model)))
         array_of(self.session, path)[:1] = 7
         rival = self.repo.writable_session(self.branch)

@@ -53,6 +53,11 @@ class Assets:
     def __reduce__(self) -> tuple[type["Assets"], tuple[Storage, AssetSettings]]:
         return Assets, (self.storage, self.settings)
 
+    def forget(self) -> None:
+        """Empty the caches: files were deleted, and must not be shown from memory."""
+        for cache in (self._snapshots, self._manifests, self._logs, self._chunks):
+            cache.clear()
+
     # -- snapshots ------------------------------------------------------------------------------
 
     def load_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
@@ -184,7 +189,7 @@ class Assets:
 def _checked(data: bytes, ref: NativeRef, length: int) -> bytes:
     if len(data) != length:
         raise IntegrityError(
-            f"{layout.chunk_path(ref.chunk_id)} gave {len(data)} bytes where {length} are recorded; "
+            f"{layout.chunk_path(ref.chunk_id)} gave {len(data)} bytes, {length} are recorded; "
             "the object was cut or replaced"
         )
     return data

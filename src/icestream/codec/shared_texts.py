@@ -16,6 +16,7 @@ TextCodes = tuple[Int32 | None, pa.ChunkedArray]
 
 _ROWS_TO_COUNT = 2**18
 _FEW_TEXTS = 2**16
+_MANY_EDGES = 2**7
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,15 @@ def _count_uses(codes: Sequence[Int32], pool_size: int) -> Int64:
 
 
 def _used_entries(pool: pa.ChunkedArray, uses: Int64) -> pa.ChunkedArray:
-    return pool if uses.all() else pool.filter(pa.array(uses > 0))
+    """Return the texts in use: as views between the gaps, copied only where gaps are many."""
+    is_used = uses > 0
+    if is_used.all():
+        return pool
+    edges = np.flatnonzero(np.diff(is_used, prepend=False, append=False))
+    if len(edges) > _MANY_EDGES:
+        return pool.filter(pa.array(is_used))
+    runs = [pool.slice(start, end - start) for start, end in edges.reshape(-1, 2).tolist()]
+    return pa.chunked_array([chunk for run in runs for chunk in run.chunks], pa.large_string())
 
 
 def _weigh(texts: pa.ChunkedArray, uses: dict[int, Int64]) -> int:

@@ -108,23 +108,47 @@ class ChangeSet:
         }
         return ChangeSet(dict(self.nodes), chunks)
 
-    def merge(self, other: "ChangeSet") -> None:
+    def merge(
+        self, other: "ChangeSet", *, base: Mapping[str, Node], other_base: Mapping[str, Node]
+    ) -> None:
         """Add the edits of a fork; its chunks win over those set before.
 
+        `base` and `other_base` are the nodes that the two were made on.
+
         Raises:
-            SessionStateError: Both sides put different new nodes at one path.
+            SessionStateError: Both sides put different nodes at one path, or one edited chunks of
+                an array that the other deleted; nothing is merged.
         """
         for path, node in other.nodes.items():
-            mine = self.nodes.get(path)
-            if node is not None and mine is not None and node.id != mine.id:
-                raise SessionStateError(
-                    f"two forks created {path} independently; create nodes before forking",
-                    kind=ErrorKind.MERGE_FAILED,
-                )
-        self.nodes.update(other.nodes)
+            _check_same_origin(path, self.nodes.get(path), node, other_base.get(path))
+        nodes = {
+            path: node
+            for path, node in (self.nodes | other.nodes).items()
+            if node is not None or path in base
+        }
+        alive = {node.id for path, node in base.items() if path not in nodes}
+        alive |= {node.id for node in nodes.values() if node is not None}
+        if not alive.issuperset(node_id for node_id, edits in other.chunks.items() if len(edits)):
+            raise _merge_failed("a fork wrote chunks of an array that was deleted meanwhile")
+        self.nodes = nodes
+        self.chunks = {i: edits for i, edits in self.chunks.items() if i in alive}
         for node_id, edits in other.chunks.items():
             if len(edits):
                 self.chunks.setdefault(node_id, ArrayEdits(edits.rank)).set_table(edits.table())
+
+
+def _check_same_origin(
+    path: str, mine: Node | None, theirs: Node | None, theirs_before: Node | None
+) -> None:
+    """Refuse a node of a fork in place of one that the fork did not know."""
+    if mine is None or theirs is None or mine.id == theirs.id:
+        return
+    if theirs_before is None or theirs_before.id != mine.id:
+        raise _merge_failed(f"two forks created {path} independently; create nodes before forking")
+
+
+def _merge_failed(message: str) -> SessionStateError:
+    return SessionStateError(message, kind=ErrorKind.MERGE_FAILED)
 
 
 @dataclass(frozen=True, slots=True)

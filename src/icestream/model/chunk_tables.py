@@ -10,6 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from icestream.model.chunk_columns import (
+    concat_columns,
+    concat_inline,
+    patch_column,
+    patch_inline,
+    take_inline,
+)
 from icestream.model.chunk_refs import ChunkRef, ChunkType, InlineRef, NativeRef, VirtualRef
 from icestream.model.ids import OBJECT_ID_SIZE, ChunkId
 from icestream.model.nodes import Extents, bounding_box
@@ -19,7 +26,10 @@ from icestream.model.text_pools import (
     concat_texts,
     decode_texts,
     encode_texts,
+    pack_pool,
+    patch_texts,
     text_at,
+    unpack_pool,
     used_texts,
 )
 
@@ -48,7 +58,7 @@ class ChunkTable:
     location_code: Int32 | None = None
     """(n,) row in `locations`, or -1 where the reference is not virtual."""
     locations: pa.ChunkedArray = field(default_factory=lambda: NO_POOL)
-    """Pool of distinct location texts, large_string."""
+    """Pool of location texts, large_string; those that repeat are there once."""
     etag_code: Int32 | None = None
     """(n,) row in `etags`, or -1."""
     etags: pa.ChunkedArray = field(default_factory=lambda: NO_POOL)
@@ -214,7 +224,7 @@ class ChunkTable:
             etags=self.etags,
             last_modified=None if self.last_modified is None else self.last_modified[rows],
             chunk_id=None if self.chunk_id is None else self.chunk_id[rows],
-            inline=_take_inline(self.inline, rows),
+            inline=take_inline(self.inline, rows),
         )
 
     def with_index(self, index: UInt32) -> "ChunkTable":
@@ -253,12 +263,34 @@ def overlay(base: ChunkTable, edits: ChunkTable) -> ChunkTable:
         return edits
     replaced = base.find_many(edits.index)
     if bool((replaced >= 0).all()):
-        rows = np.arange(len(base))
-        rows[replaced] = np.arange(len(base), len(base) + len(edits))
-        return _stack([base, edits]).take(rows)
+        return _patch(base, replaced, edits)
     keep = np.ones(len(base), bool)
     keep[replaced[replaced >= 0]] = False
     return concat([base if keep.all() else base.take(keep), edits])
+
+
+def _patch(base: ChunkTable, rows: Rows, edits: ChunkTable) -> ChunkTable:
+    """Return `base` with the references of some rows exchanged: the index stays as it is."""
+    n = len(base)
+    location_code, locations = patch_texts(
+        (base.location_code, base.locations), rows, (edits.location_code, edits.locations), n
+    )
+    etag_code, etags = patch_texts(
+        (base.etag_code, base.etags), rows, (edits.etag_code, edits.etags), n
+    )
+    return ChunkTable(
+        index=base.index,
+        kind=patch_column(base.kind, rows, edits.kind, n),
+        byte_offset=patch_column(base.byte_offset, rows, edits.byte_offset, n),
+        length=patch_column(base.length, rows, edits.length, n),
+        location_code=location_code,
+        locations=locations,
+        etag_code=etag_code,
+        etags=etags,
+        last_modified=patch_column(base.last_modified, rows, edits.last_modified, n),
+        chunk_id=patch_column(base.chunk_id, rows, edits.chunk_id, n),
+        inline=patch_inline(base.inline, rows, edits.inline, n),
+    )
 
 
 def concat(tables: Sequence[ChunkTable]) -> ChunkTable:
@@ -287,9 +319,9 @@ def _stack(tables: Sequence[ChunkTable]) -> ChunkTable:
         locations=locations,
         etag_code=etag_code,
         etags=etags,
-        last_modified=_concat_column([t.last_modified for t in tables], tables, ()),
-        chunk_id=_concat_column([t.chunk_id for t in tables], tables, (OBJECT_ID_SIZE,)),
-        inline=_concat_inline(tables),
+        last_modified=concat_columns([t.last_modified for t in tables], lengths),
+        chunk_id=concat_columns([t.chunk_id for t in tables], lengths),
+        inline=concat_inline([t.inline for t in tables], lengths),
     )
 
 
@@ -393,32 +425,6 @@ def _inline_bytes(refs: Sequence[ChunkRef | None]) -> pa.LargeBinaryArray | None
     )
 
 
-def _take_inline(inline: pa.LargeBinaryArray | None, rows: Any) -> pa.LargeBinaryArray | None:
-    if inline is None:
-        return None
-    if isinstance(rows, slice):
-        return inline[rows]
-    return inline.filter(pa.array(rows)) if rows.dtype == bool else inline.take(pa.array(rows))
-
-
-def _concat_column(
-    columns: Sequence[Any], tables: Sequence[ChunkTable], shape: tuple[int, ...]
-) -> Any:
-    present = next((c for c in columns if c is not None), None)
-    if present is None:
-        return None
-    absent = [np.broadcast_to(present.dtype.type(0), (len(t), *shape)) for t in tables]
-    return np.concatenate([a if c is None else c for c, a in zip(columns, absent, strict=True)])
-
-
-def _concat_inline(tables: Sequence[ChunkTable]) -> pa.LargeBinaryArray | None:
-    if all(t.inline is None for t in tables):
-        return None
-    return pa.concat_arrays(
-        [pa.nulls(len(t), pa.large_binary()) if t.inline is None else t.inline for t in tables]
-    )
-
-
 # -- pickling: what can be derived or narrowed does not travel -------------------------
 
 
@@ -436,6 +442,7 @@ def _shrink(columns: dict[str, Any], *, dense: bool) -> dict[str, Any]:
         if len(columns[pool]) > n:
             code = "location_code" if pool == "locations" else "etag_code"
             state[code], state[pool] = used_texts(columns[code], columns[pool])
+        state[pool] = pack_pool(state[pool])
     return state | {"shape": (n, rank)}
 
 
@@ -453,6 +460,7 @@ def _expand(state: dict[str, Any]) -> dict[str, Any]:
     n, _rank = state.pop("shape")
     box = state.pop("box", None)
     columns = {name: _expand_column(value, n) for name, value in state.items()}
+    columns |= {pool: unpack_pool(state[pool]) for pool in ("locations", "etags")}
     if box is not None:
         columns["index"] = dense_index([hi - lo for lo, hi in box], [lo for lo, _ in box])
     return columns

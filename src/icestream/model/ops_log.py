@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from icestream.model.times import datetime_of, now_micros
 
@@ -25,8 +26,19 @@ class RepoStatus:
     limited_availability_reason: str | None = None
 
 
-class UpdateType:
-    """The kinds of events; ids are in text form. Each member is a subclass of this class."""
+if TYPE_CHECKING:
+
+    class _KindsByName(type):
+        """Tells type checkers of `UpdateType.NewCommit` and its like."""
+
+        def __getattr__(cls, name: str) -> "type[UpdateType]": ...
+
+else:
+    _KindsByName = type
+
+
+class UpdateType(metaclass=_KindsByName):
+    """The kinds of events; ids are in text form. Each kind is a subclass of this class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +171,10 @@ EVENT_KINDS: tuple[type[UpdateType], ...] = (
 )
 """All kinds in the order of the format: kind number k is entry k - 1."""
 
-for _event in EVENT_KINDS:
+
+for _kind in EVENT_KINDS:
     # users of the icechunk package write UpdateType.NewCommit
-    setattr(UpdateType, _event.__name__, _event)
+    setattr(UpdateType, _kind.__name__, _kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Columns of text as codes into a pool of distinct texts."""
+"""Columns of text as codes into a pool of texts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +13,31 @@ Int32 = npt.NDArray[np.int32]
 NO_POOL = pa.chunked_array([], pa.large_string())
 """A pool of texts that holds none."""
 
+TextColumn = tuple[Int32 | None, pa.ChunkedArray]
+"""Codes into a pool of texts; None when no row has a text."""
+
 ABSENT = -1
 """The code of a row that has no text."""
+
+_BLOCK = 2**16
+_PROBE = 2**14
+_PACKING_LEVEL = 1
 
 
 def encode_texts(
     texts: Sequence[str | None] | pa.Array | pa.ChunkedArray,
-) -> tuple[Int32 | None, pa.ChunkedArray]:
-    """Return texts as codes into a pool of distinct texts; (None, empty) when all are null."""
+) -> TextColumn:
+    """Return texts as codes into a pool of texts; (None, empty) when all are null.
+
+    Equal texts share a code, except where there seem to be none: looking for them costs more than
+    everything else that is done with a reference.
+    """
     column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else _as_arrow(texts)
     if column.null_count == len(column):
         return None, NO_POOL
     if not pa.types.is_dictionary(column.type):
+        if not column.null_count and _seem_distinct(column):
+            return np.arange(len(column), dtype=np.int32), _as_pool(column)
         column = column.dictionary_encode()
     if isinstance(column, pa.ChunkedArray):
         column = column.unify_dictionaries().combine_chunks()
@@ -32,15 +45,45 @@ def encode_texts(
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     codes = column.indices
     codes = codes.fill_null(ABSENT) if codes.null_count else codes
-    pool = pa.chunked_array([column.dictionary.cast(pa.large_string())])
-    return codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False), pool
+    codes = codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    return codes, _as_pool(column.dictionary)
 
 
-def _as_arrow(texts: Sequence[str | None]) -> pa.Array:
+def _as_arrow(texts: Sequence[str | None]) -> pa.ChunkedArray:
+    """Return texts block by block, each made small before the next where texts repeat."""
     try:
-        return pa.array(texts, pa.large_string())
-    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        is_distinct = _seem_distinct(texts)
+        blocks = (
+            pa.array(texts[start : start + _BLOCK], pa.large_string())
+            for start in range(0, len(texts), _BLOCK)
+        )
+        chunks = [block if is_distinct else block.dictionary_encode() for block in blocks]
+    except (TypeError, pa.ArrowInvalid) as error:
         raise InvalidInputError(f"locations and checksums must be texts: {error}") from error
+    return pa.chunked_array(chunks, chunks[0].type if chunks else pa.large_string())
+
+
+def _seem_distinct(texts: Sequence[str | None] | pa.Array | pa.ChunkedArray) -> bool:
+    """Tell whether no text occurs twice among the first ones, nor among some throughout."""
+    return all(len(set(sample)) == len(sample) for sample in _samples(texts))
+
+
+def _samples(
+    texts: Sequence[str | None] | pa.Array | pa.ChunkedArray,
+) -> Iterator[Sequence[str | None]]:
+    step = max(1, len(texts) // _PROBE)
+    if not isinstance(texts, pa.Array | pa.ChunkedArray):
+        yield texts[:_PROBE]
+        yield texts[::step]
+        return
+    yield texts[:_PROBE].to_pylist()
+    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+    yield [text for chunk in chunks for text in chunk[::step].to_pylist()]
+
+
+def _as_pool(texts: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+    return pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks], pa.large_string())
 
 
 def decode_texts(code: Int32 | None, pool: pa.ChunkedArray, n: int) -> pa.ChunkedArray:
@@ -58,36 +101,67 @@ def text_at(code: Int32 | None, pool: pa.ChunkedArray, row: int) -> str | None:
     return text
 
 
-def used_texts(code: Int32 | None, pool: pa.ChunkedArray) -> tuple[Int32 | None, pa.ChunkedArray]:
+def used_texts(code: Int32 | None, pool: pa.ChunkedArray) -> TextColumn:
     """Return the column with a pool that holds nothing but the texts in use, each once."""
     if code is None:
         return None, NO_POOL
     return encode_texts(decode_texts(code, pool, len(code)))
 
 
-def concat_texts(
-    columns: Sequence[tuple[Int32 | None, pa.ChunkedArray]], lengths: Sequence[int]
-) -> tuple[Int32 | None, pa.ChunkedArray]:
+def concat_texts(columns: Sequence[TextColumn], lengths: Sequence[int]) -> TextColumn:
     """Return columns of the given lengths below each other; pools are linked, not copied."""
+    codes, pool = _link(columns, lengths)
+    return (None if codes is None else np.concatenate(codes)), pool
+
+
+def patch_texts(
+    column: TextColumn, rows: npt.NDArray[np.intp], edits: TextColumn, length: int
+) -> TextColumn:
+    """Return a column of this length with the texts of some rows exchanged."""
+    codes, pool = _link([column, edits], [length, len(rows)])
+    if codes is None:
+        return None, pool
+    patched = codes[0].copy()
+    patched[rows] = codes[1]
+    return patched, pool
+
+
+def _link(
+    columns: Sequence[TextColumn], lengths: Sequence[int]
+) -> tuple[list[Int32] | None, pa.ChunkedArray]:
+    """Return the codes of each column in one pool that holds the texts of all."""
     pools = [pool for code, pool in columns if code is not None]
     if not pools:
         return None, NO_POOL
-    if all(pool is pools[0] for pool in pools):
-        parts = [
-            absent_codes(n) if code is None else code
-            for (code, _), n in zip(columns, lengths, strict=True)
-        ]
-        return np.concatenate(parts), pools[0]
+    is_shared = all(pool is pools[0] for pool in pools)
     codes: list[Int32] = []
     shift = 0
     for (code, pool), n in zip(columns, lengths, strict=True):
         if code is None:
             codes.append(absent_codes(n))
             continue
-        codes.append(np.where(code < 0, ABSENT, code + shift).astype(np.int32))
-        shift += len(pool)
+        codes.append(np.where(code < 0, code, code + np.int32(shift)) if shift else code)
+        shift += 0 if is_shared else len(pool)
+    if is_shared:
+        return codes, pools[0]
     chunks = [chunk for pool in pools for chunk in pool.chunks]
-    return np.concatenate(codes), pa.chunked_array(chunks, pa.large_string())
+    return codes, pa.chunked_array(chunks, pa.large_string())
+
+
+def pack_pool(pool: pa.ChunkedArray) -> bytes:
+    """Return the texts of a pool as few bytes, to be sent elsewhere."""
+    packed = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", _PACKING_LEVEL))
+    table = pa.table({"texts": pool})
+    with pa.ipc.new_stream(packed, table.schema, options=options) as stream:
+        stream.write_table(table)
+    content: bytes = packed.getvalue().to_pybytes()
+    return content
+
+
+def unpack_pool(packed: bytes) -> pa.ChunkedArray:
+    """Return the pool that `pack_pool` packed."""
+    return pa.ipc.open_stream(packed).read_all()["texts"]
 
 
 def absent_codes(n: int) -> Int32:

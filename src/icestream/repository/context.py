@@ -7,6 +7,7 @@ from typing import Any
 from icestream.assets.assets import Assets
 from icestream.model.config import RepositoryConfig
 from icestream.repository.timeline import Timeline
+from icestream.storage.retries import RetryPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,5 +18,7 @@ class Context:
     timeline: Timeline
     config: RepositoryConfig
     inline_threshold_bytes: int
+    retry: RetryPolicy
+    """How patiently a lost race is tried again."""
     commit_metadata: Mapping[str, Any] = field(default_factory=dict)
     """Metadata that every commit gets unless it says otherwise."""

@@ -18,7 +18,6 @@ from icestream.assets.assets import Assets
 from icestream.errors import ConflictError, ErrorKind, StorageError
 from icestream.model import ops_log
 from icestream.model.chunk_refs import ChunkType
-from icestream.model.effective_config import effective
 from icestream.model.ids import OBJECT_ID_SIZE, SnapshotId
 from icestream.model.manifests import Manifest
 from icestream.model.ops_log import UpdateType
@@ -34,7 +33,6 @@ from icestream.repository.pruning import prune, reachable_entries
 from icestream.repository.row_sets import RowSet, id_rows, parse_id_names
 from icestream.repository.spec2 import RepoInfoTimeline
 from icestream.storage.protocol import DeleteResult, ObjectInfo, Storage, Version
-from icestream.storage.retries import RetryPolicy
 
 _BATCH = 1000
 _MAX_ERRORS = 10
@@ -90,13 +88,7 @@ def collect_garbage(context: Context, options: GCOptions) -> GCSummary:
     """
     if not options.dry_run:
         context.assets.storage.check_conditional_writes()
-    retry = effective(context.config).repo_update_retries.default
-    policy = RetryPolicy(
-        max_tries=retry.max_tries,
-        initial_backoff_s=retry.initial_backoff_ms / 1000,
-        max_backoff_s=retry.max_backoff_ms / 1000,
-    )
-    for delay_s in policy.delays_s():
+    for delay_s in context.retry.delays_s():
         time.sleep(delay_s)
         try:
             return _collect_once(context, options)
@@ -123,7 +115,9 @@ def _collect_once(context: Context, options: GCOptions) -> GCSummary:
     else:
         retained.keep(reachable_from_refs(timeline).values())
         newcomers = _RefWatch(context).newcomers
-    return _Sweep(assets.storage, retained, newcomers, options).run()
+    summary = _Sweep(assets.storage, retained, newcomers, options).run()
+    assets.forget()
+    return summary
 
 
 def plan_collection(info: RepoInfo, deletable: set[SnapshotId]) -> RepoInfo:

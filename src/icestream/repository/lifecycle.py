@@ -34,7 +34,7 @@ from icestream.repository.context import Context
 from icestream.repository.spec1 import RefTimeline
 from icestream.repository.spec2 import RepoInfoTimeline
 from icestream.repository.timeline import StoredConfig, Timeline
-from icestream.storage.protocol import Storage, Version
+from icestream.storage.protocol import ObjectInfo, Storage, Version
 from icestream.storage.retries import RetryPolicy
 
 
@@ -201,8 +201,8 @@ def _stored_configs(context: Context) -> Iterator[bytes | None]:
     timeline, storage = context.timeline, context.assets.storage
     if not isinstance(timeline, RepoInfoTimeline):
         prefix = f"{layout.BACKUPS}{layout.CONFIG}."
-        backups = sorted(o.path for o in storage.list(layout.BACKUPS) if o.path.startswith(prefix))
-        yield from (storage.get(path) for path in backups)
+        backups = [o for o in storage.list(layout.BACKUPS) if o.path.startswith(prefix)]
+        yield from (storage.get(o.path) for o in sorted(backups, key=_newest_first))
         return
     starts = (ops_log.ConfigChanged, ops_log.RepoInitialized, ops_log.RepoMigrated)
     for update in timeline.updates():
@@ -212,6 +212,11 @@ def _stored_configs(context: Context) -> Iterator[bytes | None]:
             except NotFoundError:
                 # backups may be cleaned away; the history then ends earlier
                 return
+
+
+def _newest_first(backup: ObjectInfo) -> tuple[str, float]:
+    """Return the sort key of a backup: the time in its name, then its own within a millisecond."""
+    return backup.path.rpartition(".")[0], -backup.last_modified.timestamp()
 
 
 def _load_stored(storage: Storage) -> tuple[int, StoredConfig]:
@@ -267,6 +272,7 @@ def _context(storage: Storage, config: RepositoryConfig, spec: int) -> Context:
         timeline=timeline,
         config=config,
         inline_threshold_bytes=settings.inline_chunk_threshold_bytes,
+        retry=policy,
     )
 
 

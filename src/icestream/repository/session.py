@@ -90,8 +90,8 @@ class Session:
         if not self.read_only:
             raise SessionStateError(
                 "a writable session cannot be pickled, its copies could not be committed together; "
-                "use session.fork() for workers and session.merge(fork) afterwards, "
-                "or repo.readonly_session() for reading",
+                "use session.fork() for workers and session.merge(fork) afterwards "
+                "(icestream.xarray.to_icestream does so), or repo.readonly_session() for reading",
                 kind=ErrorKind.PICKLE,
             )
         return self.__dict__
@@ -201,8 +201,9 @@ class Session:
         theirs = [other._copy.copy_changes() for other in others]  # noqa: SLF001  another session
         with self._copy.lock:
             self._copy.check_can_write(ErrorKind.MERGE_NOT_ALLOWED)
-            for changes in theirs:
-                self._copy.changes.merge(changes)
+            base = self._copy.snapshot.nodes
+            for their_base, changes in theirs:
+                self._copy.changes.merge(changes, base=base, other_base=their_base.nodes)
             self._copy.replace_base(self._copy.snapshot)
 
     merge_async = async_twin(merge)

@@ -56,11 +56,23 @@ class RefTimeline:
 
     def branches(self) -> Mapping[str, SnapshotId]:
         """Return all branches."""
-        return {name: self.branch_tip(name) for name in self._ref_names(RefKind.BRANCH)}
+        return self._targets(RefKind.BRANCH, self.branch_tip)
 
     def tags(self) -> Mapping[str, SnapshotId]:
         """Return all tags."""
-        return {name: self.tag_target(name) for name in self._ref_names(RefKind.TAG)}
+        return self._targets(RefKind.TAG, self.tag_target)
+
+    def _targets(
+        self, kind: RefKind, target_of: Callable[[str], SnapshotId]
+    ) -> dict[str, SnapshotId]:
+        """Return where references point, without those that are deleted while they are read."""
+        targets: dict[str, SnapshotId] = {}
+        for name in self._ref_names(kind):
+            try:
+                targets[name] = target_of(name)
+            except RefNotFoundError:
+                continue
+        return targets
 
     def _ref_names(self, kind: RefKind) -> list[str]:
         found = [find_ref(info.path) for info in self._storage.list(REFS_PREFIX)]

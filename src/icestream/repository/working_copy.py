@@ -92,10 +92,10 @@ class WorkingCopy:
         # in the snapshot that holds them, but without them the snapshot before lacks chunks
         self.changes = changes
 
-    def copy_changes(self) -> ChangeSet:
-        """Return the changes as they are now, safe from edits to come."""
+    def copy_changes(self) -> tuple[Snapshot, ChangeSet]:
+        """Return what the changes were made on, and themselves as they are now."""
         with self.lock:
-            return self.changes.copy()
+            return self.snapshot, self.changes.copy()
 
     def check_can_write(self, kind: ErrorKind = ErrorKind.READ_ONLY_SESSION) -> None:
         """Refuse changes of any sort through a session that only reads."""

@@ -1,10 +1,23 @@
 """Bytes in object stores: the port, its backends, and the functions that make them."""
 
+from icestream.model.chunk_refs import ChunkType
 from icestream.model.object_stores import (
     AnyObjectStoreConfig,
     ChecksumAlgorithm,
     ObjectStoreConfig,
     S3Options,
+)
+from icestream.model.storage_config import (
+    StorageConcurrencySettings,
+    StorageRetriesSettings,
+    StorageSettings,
+    StorageTimeoutSettings,
+)
+from icestream.model.storage_config import (
+    StorageConcurrencySettings,
+    StorageRetriesSettings,
+    StorageSettings,
+    StorageTimeoutSettings,
 )
 from icestream.storage.factories import (
     azure_storage,
@@ -41,12 +54,21 @@ __all__ = [
     "AnyObjectStoreConfig",
     "ByteRange",
     "ChecksumAlgorithm",
+    "ChunkType",
     "DeleteResult",
     "ObjectInfo",
     "ObjectStoreConfig",
     "S3Options",
     "Storage",
+    "StorageConcurrencySettings",
+    "StorageConcurrencySettings",
     "StorageObjectInfo",
+    "StorageRetriesSettings",
+    "StorageSettings",
+    "StorageTimeoutSettings",
+    "StorageRetriesSettings",
+    "StorageSettings",
+    "StorageTimeoutSettings",
     "Version",
     "azure_storage",
     "azure_store",

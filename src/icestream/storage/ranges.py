@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from icestream.errors import ErrorKind, InvalidInputError, StorageError
 from icestream.storage.protocol import ByteRange
 
+_LARGEST_OFFSET = 1 << 63
+"""Where signed file offsets end: neither files nor stores have objects as large."""
+
 
 def check_range(path: str, byte_range: ByteRange) -> None:
     """Refuse a range that no object can have."""
     start, end = byte_range
-    if not 0 <= start <= end:
+    if not 0 <= start <= end < _LARGEST_OFFSET:
         raise InvalidInputError(
-            f"bytes {byte_range} of {path} are no range: need 0 <= start <= end",
+            f"bytes {byte_range} of {path} are no range: need 0 <= start <= end < 2**63",
             kind=ErrorKind.INVALID_BYTE_RANGE,
         )
 

@@ -4,6 +4,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Self
+
+from icestream.model.storage_config import StorageRetriesSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +16,17 @@ class RetryPolicy:
     max_tries: int = 10
     initial_backoff_s: float = 0.1
     max_backoff_s: float = 15.0
+
+    @classmethod
+    def of(cls, settings: StorageRetriesSettings | None) -> Self:
+        """Return the policy that settings ask for; what they leave open keeps its default."""
+        settings = settings or StorageRetriesSettings()
+        chosen = {
+            "max_tries": settings.max_tries,
+            "initial_backoff_s": _seconds(settings.initial_backoff_ms),
+            "max_backoff_s": _seconds(settings.max_backoff_ms),
+        }
+        return cls(**{name: value for name, value in chosen.items() if value is not None})
 
     def delays_s(self) -> Iterator[float]:
         """Yield how long to wait before each try; the first is at once."""
@@ -33,3 +47,7 @@ class RetryPolicy:
             },
             "retry_timeout": timedelta(minutes=3),
         }
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

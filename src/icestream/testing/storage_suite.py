@@ -52,7 +52,7 @@ class StorageSuite:
     increments: ClassVar[int] = 10
     """Per thread, in the race of compare-and-swap."""
     conditions_are_atomic: ClassVar[bool] = True
-    """Whether the server compares and writes in one step; a race proves nothing where it does not."""
+    """Whether the server compares and writes in one step; elsewhere a race proves nothing."""
     shared_after_fork: ClassVar[bool] = True
     """Whether a forked child sees the same objects; memory is copied instead."""
 

@@ -27,7 +27,7 @@ def span_of(request: ByteRequest | None, length: int) -> ByteRange | None:
         case OffsetByteRequest(offset):
             first, last = offset, length
         case SuffixByteRequest(suffix):
-            first, last = max(length - suffix, 0), length + min(suffix, 0)
+            first, last = max(length - suffix, 0), length if suffix >= 0 else suffix
         case _:
             # the words of zarr's own stores, which its test suite looks for
             raise _invalid(f"Unexpected byte_range, got {request!r}; use a zarr ByteRequest")

@@ -21,6 +21,7 @@ from icestream.zarr_store.virtual_refs import (
     grid_index,
     table_of_columns,
     table_of_specs,
+    used_locations,
     virtual_ref,
 )
 
@@ -149,7 +150,7 @@ class VirtualMethods(ABC):
 
     def _put_virtual(self, path: str, table: ChunkTable, *, validate_containers: bool) -> None:
         if validate_containers:
-            self._nodes.check_locations(table.locations)
+            self._nodes.check_locations(used_locations(table))
         if len(table):
             self._nodes.put_table(path, table)
 

@@ -21,7 +21,7 @@ from icestream.model.chunk_tables import (
 )
 from icestream.model.containers import VirtualChunkSpec
 from icestream.model.nodes import ArrayNode
-from icestream.model.text_pools import encode_texts
+from icestream.model.text_pools import ABSENT, Int32, encode_texts, used_texts
 from icestream.zarr_store.checksums import (
     Checksum,
     ChecksumColumn,
@@ -76,14 +76,11 @@ def table_of_columns(
     """Return columns as a table of virtual references; rows without a location are left out."""
     n = len(index)
     byte_offset, length = _column("offsets", offsets, n), _column("lengths", lengths, n)
-    code, pool = encode_texts(locations)
+    code, pool = _encode_locations(locations)
     checksums = checksum_columns(checksum, n)
     if code is None:
         return ChunkTable.empty(index.shape[1])
     located = code >= 0
-    empty = pc.index(pool, "").as_py()
-    if empty >= 0:
-        located &= code != empty
     if not bool(length[located].all()):
         raise _zero_length("some chunks have")
     table = ChunkTable(
@@ -98,6 +95,34 @@ def table_of_columns(
         last_modified=checksums.seconds,
     )
     return table if located.all() else table.take(located)
+
+
+def used_locations(table: ChunkTable) -> pa.ChunkedArray:
+    """Return the locations that the rows refer to, each once."""
+    used = np.zeros(len(table.locations), bool)
+    if table.location_code is not None:
+        used[table.location_code] = True
+    return table.locations if used.all() else table.locations.filter(pa.array(used))
+
+
+def _encode_locations(
+    locations: Sequence[str] | pa.Array | pa.ChunkedArray,
+) -> tuple[Int32 | None, pa.ChunkedArray]:
+    """Return locations as codes into a pool; empty ones have none, like those that are null."""
+    if not isinstance(locations, pa.Array | pa.ChunkedArray):
+        try:
+            locations = pa.array(locations, pa.large_string())
+        except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+            raise _invalid(f"the locations are not all texts: {error}") from error
+    kind = locations.type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+        raise _invalid(f"the locations have the type {locations.type}, expected texts")
+    code, pool = encode_texts(locations)
+    empty = pc.equal(pool, "").to_numpy()
+    if code is None or not empty.any():
+        return code, pool
+    return used_texts(np.where((code >= 0) & empty[code], np.int32(ABSENT), code), pool)
 
 
 def grid_index(

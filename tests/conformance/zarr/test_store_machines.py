@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,15 @@ import icechunk
 import pytest
 import zarr
 from hypothesis import note, settings
-from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from hypothesis.strategies import DataObject
+from tests.builders import GROUP, array_json
 from zarr.core.buffer import Buffer, cpu, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.testing.stateful import (
@@ -24,7 +31,6 @@ from zarr.testing.stateful import (
 from icestream.repository.repository import Repository
 from icestream.storage.factories import in_memory_storage, local_filesystem_storage
 from icestream.storage.protocol import Storage
-from tests.builders import GROUP, array_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 
@@ -73,7 +79,7 @@ class StoreMachine(ZarrStoreStateMachine):
         data=st.binary(min_size=1, max_size=MAX_BINARY_SIZE),
         repeat=st.sampled_from([1, 600]),
     )
-    def set(self, key: str, data: bytes, repeat: int) -> None:  # type: ignore[override]
+    def set(self, key: str, data: bytes, repeat: int) -> None:
         note(f"(set) {key!r} with {len(data) * repeat} bytes")
         self._set(key, data * repeat)
 
@@ -151,7 +157,7 @@ def _bytes(value: Buffer | None) -> bytes:
 
 
 @pytest.fixture(params=["memory", "local"])
-def storages(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+def storages(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A function that makes empty storages: hypothesis runs many examples per test."""
 
     def make() -> tuple[Storage, Path | None]:
@@ -164,11 +170,13 @@ def storages(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     return make
 
 
-def test_store_agrees_with_a_dictionary(storages: Any) -> None:
-    def machine() -> StoreMachine:
-        return StoreMachine(Repository.create(storages()[0]))
+def _run(machine: Callable[[], RuleBasedStateMachine]) -> None:
+    limits = settings(max_examples=12, stateful_step_count=12)
+    run_state_machine_as_test(machine, settings=limits)  # type: ignore[arg-type]  # makes one, too
 
-    run_state_machine_as_test(machine, settings=settings(max_examples=STEPS, stateful_step_count=STEPS))
+
+def test_store_agrees_with_a_dictionary(storages: Any) -> None:
+    _run(lambda: StoreMachine(Repository.create(storages()[0])))
 
 
 def test_hierarchies_agree_with_zarr_in_memory_and_with_icechunk(storages: Any) -> None:
@@ -177,6 +185,4 @@ def test_hierarchies_agree_with_zarr_in_memory_and_with_icechunk(storages: Any) 
         return HierarchyMachine(Repository.create(storage), folder)
 
     with zarr.config.set({"array.rectilinear_chunks": True}):
-        run_state_machine_as_test(
-            machine, settings=settings(max_examples=STEPS, stateful_step_count=STEPS)
-        )
+        _run(machine)

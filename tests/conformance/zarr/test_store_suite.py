@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.builders import GROUP, array_json, repository
 from zarr.abc.store import (
     ByteRequest,
     OffsetByteRequest,
@@ -29,7 +30,6 @@ from icestream.storage.memory import InMemoryStorage
 from icestream.storage.protocol import ByteRange, Storage, Version
 from icestream.zarr_store.keys import ChunkKey, MetadataKey, parse_key
 from icestream.zarr_store.store import IcestreamStore
-from tests.builders import GROUP, array_json, repository
 
 LONG = bytes(range(256)) * 4
 """More bytes than are kept inline."""
@@ -140,7 +140,7 @@ class SuiteOfStore(StoreTests[IcestreamStore, cpu.Buffer]):
             SuffixByteRequest(5000),
         ],
     )
-    async def test_get(  # type: ignore[override]
+    async def test_get(
         self, store: IcestreamStore, key: str, data: bytes, byte_range: ByteRequest | None
     ) -> None:
         await super().test_get(store, key, data, byte_range)  # type: ignore[arg-type]
@@ -434,7 +434,9 @@ class TestStoreOfAwaitedStorage(SuiteOfStore):
 
 
 def test_the_suite_overrides_no_test_that_the_store_passes_as_it_is() -> None:
-    kept = {name for name in vars(StoreTests) if name.startswith("test_")} - vars(SuiteOfStore).keys()
+    kept = {name for name in vars(StoreTests) if name.startswith("test_")} - vars(
+        SuiteOfStore
+    ).keys()
 
     assert kept >= {
         "test_store_type",

@@ -167,8 +167,7 @@ def test_saved_containers_are_not_dropped_by_accident():
 def test_the_inline_threshold_decides_where_chunks_go():
     storage = in_memory_storage()
     repository_with_array(storage, config=RepositoryConfig(inline_chunk_threshold_bytes=0))
-    chunks = [info for info in storage.list("chunks/")]
-    assert len(chunks) == 4
+    assert len(list(storage.list("chunks/"))) == 4
 
 
 def test_opening_costs_one_request_and_a_session_two():
