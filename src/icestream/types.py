@@ -1,7 +1,5 @@
 """Small types, under the public names of the icechunk package."""
 
-from typing import Literal
-
-type CommitMethod = Literal["new_commit", "amend"]
+from icestream.repository.maintenance import CommitMethod
 
 __all__ = ["CommitMethod"]

@@ -51,7 +51,6 @@ DIFFERENCES: dict[str, str] = {
     "config.shutdown_telemetry": _TELEMETRY,
     "dask.computing_meta": _INTERNAL_TO_DASK,
     "dask.merge_sessions_array_kwargs": _INTERNAL_TO_DASK,
-    "repository.Repository": "icestream.repository is a package; Repository is in icestream",
     "ForkSession.__init__": _MADE_BY_REPOSITORY,
     "IcechunkStore.__init__": _MADE_BY_REPOSITORY,
     "Repository.__init__": _MADE_BY_REPOSITORY,

@@ -87,7 +87,7 @@ def test_neighbours_are_split_only_where_a_limit_demands_it(
 ) -> None:
     max_gap, max_size = limit
     plan = planned(ranges, max_gap, max_size)
-    first_lengths = {offset: length for offset, length in ranges}
+    first_lengths = dict(ranges)
 
     for fetch in range(len(plan) - 1):
         next_start = int(plan.starts[fetch + 1])

@@ -33,6 +33,15 @@ from icestream.credentials.gcs import (
     gcs_refreshable_credentials,
     gcs_static_credentials,
 )
+from icestream.credentials.http import (
+    AnyHttpCredential,
+    HttpCredentials,
+    HttpHeaders,
+    http_bearer_credentials,
+    http_bearer_headers,
+    http_header_credentials,
+    http_refreshable_credentials,
+)
 from icestream.credentials.s3 import (
     AnyS3Credential,
     S3Credentials,
@@ -51,6 +60,7 @@ __all__ = [
     "AnyCredential",
     "AnyGcsCredential",
     "AnyGcsStaticCredential",
+    "AnyHttpCredential",
     "AnyS3Credential",
     "AzureCredentials",
     "AzureRefreshableCredential",
@@ -60,6 +70,8 @@ __all__ = [
     "GcsCredentials",
     "GcsStaticCredentials",
     "HttpAccess",
+    "HttpCredentials",
+    "HttpHeaders",
     "LocalFileSystemAccess",
     "S3Credentials",
     "S3StaticCredentials",
@@ -74,6 +86,10 @@ __all__ = [
     "gcs_from_env_credentials",
     "gcs_refreshable_credentials",
     "gcs_static_credentials",
+    "http_bearer_credentials",
+    "http_bearer_headers",
+    "http_header_credentials",
+    "http_refreshable_credentials",
     "s3_anonymous_credentials",
     "s3_credentials",
     "s3_from_env_credentials",
@@ -104,6 +120,12 @@ class Credentials:
         credentials: AnyAzureCredential
 
     @dataclass(frozen=True, slots=True)
+    class Http:
+        """For a container on a web server that asks for a token or other headers."""
+
+        credentials: AnyHttpCredential
+
+    @dataclass(frozen=True, slots=True)
     class LocalFileSystemAccess:
         """Consent to read local files; nothing is presented."""
 
@@ -116,6 +138,7 @@ AnyCredential = (
     Credentials.S3
     | Credentials.Gcs
     | Credentials.Azure
+    | Credentials.Http
     | Credentials.LocalFileSystemAccess
     | Credentials.HttpAccess
 )
@@ -130,6 +153,7 @@ def containers_credentials(
         AnyS3Credential
         | AnyGcsCredential
         | AnyAzureCredential
+        | AnyHttpCredential
         | Credentials.LocalFileSystemAccess
         | Credentials.HttpAccess
         | None,
@@ -146,6 +170,8 @@ def containers_credentials(
             marked[prefix] = Credentials.Gcs(given)
         elif isinstance(given, AnyAzureCredential):
             marked[prefix] = Credentials.Azure(given)
+        elif isinstance(given, AnyHttpCredential):
+            marked[prefix] = Credentials.Http(given)
         else:
             raise bad_arguments(f"{type(given).__name__} for {prefix!r} is no credential")
     return marked

@@ -13,12 +13,6 @@ from icestream.model.storage_config import (
     StorageSettings,
     StorageTimeoutSettings,
 )
-from icestream.model.storage_config import (
-    StorageConcurrencySettings,
-    StorageRetriesSettings,
-    StorageSettings,
-    StorageTimeoutSettings,
-)
 from icestream.storage.factories import (
     azure_storage,
     gcs_storage,
@@ -61,11 +55,7 @@ __all__ = [
     "S3Options",
     "Storage",
     "StorageConcurrencySettings",
-    "StorageConcurrencySettings",
     "StorageObjectInfo",
-    "StorageRetriesSettings",
-    "StorageSettings",
-    "StorageTimeoutSettings",
     "StorageRetriesSettings",
     "StorageSettings",
     "StorageTimeoutSettings",

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from icestream.credentials import (
     AnyAzureCredential,
     AnyGcsCredential,
+    AnyHttpCredential,
     AnyS3Credential,
     AzureCredentials,
     AzureRefreshableCredential,
@@ -271,6 +272,7 @@ class HttpAddress:
 
     base_url: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    credentials: AnyHttpCredential | None = None
     headers: RequestHeaders = field(default_factory=RequestHeaders)
     encodes_keys: bool = True
 
@@ -279,13 +281,23 @@ class HttpAddress:
         """The place, for messages."""
         return self.base_url
 
+    def request_headers(self) -> dict[str, str]:
+        """Return what is sent now: the fixed headers, and over them those of the credentials."""
+        presented = {} if self.credentials is None else dict(self.credentials.fresh().headers)
+        taken = {name.lower() for name in presented}
+        fixed = {
+            name: text for name, text in self.headers.read.items() if name.lower() not in taken
+        }
+        return {**fixed, **presented}
+
     def client(self, obstore: Any, purpose: Purpose, retry: RetryPolicy) -> Any:
         """Make an obstore client."""
         _, client = split_options(self.options)
         plain = self.base_url.startswith("http://")
+        headers = RequestHeaders(self.request_headers())
         return obstore.store.HTTPStore(
             self.base_url,
-            client_options=client_options(purpose, self.headers, {"allow_http": plain, **client}),
+            client_options=client_options(purpose, headers, {"allow_http": plain, **client}),
             retry_config=retry.client_options(retry=True),
         )
 

@@ -70,13 +70,18 @@ class ReadCondition:
             ObjectChangedError: It is another state of the object.
             StorageError: The store does not say (kind PRECONDITIONS_IGNORED).
         """
-        found = modified if self.etag is None else etag
+        found = self.compared(etag, modified)
         if found is None:
             raise _silent_store(path, "time of change" if self.etag is None else "ETag")
-        if not self._holds(found):
+        if not self.holds(found):
             raise self.changed(path, found)
 
-    def _holds(self, found: str | datetime) -> bool:
+    def compared(self, etag: str | None, modified: datetime | None) -> str | datetime | None:
+        """Return the one of both that this condition is about."""
+        return modified if self.etag is None else etag
+
+    def holds(self, found: str | datetime) -> bool:
+        """Tell whether this is the state that was recorded."""
         if isinstance(found, str):
             return found == self.etag
         # whole seconds were recorded: what changed within that second passes, as over HTTP

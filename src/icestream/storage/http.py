@@ -3,11 +3,12 @@
 import http.client
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NoReturn
+from datetime import datetime
+from typing import Any, NoReturn
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from icestream.errors import ErrorKind, ReadOnlyError, StorageError
-from icestream.storage.addresses import HttpAddress
+from icestream.storage.addresses import HttpAddress, Purpose
 from icestream.storage.object_store import ObjectStorage
 from icestream.storage.protocol import (
     ByteRange,
@@ -29,7 +30,29 @@ class HttpStorage(ObjectStorage):
         self, address: HttpAddress, *, retry: RetryPolicy | None = None, read_only: bool = True
     ) -> None:
         del read_only
+        self._http_address = address
         super().__init__(address, retry=retry, read_only=True)
+
+    def _start_fresh(self) -> None:
+        super()._start_fresh()
+        self._client_headers: dict[str, str] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        state = super().__getstate__()
+        del state["_client_headers"]  # made anew from the address
+        return state
+
+    def _client(self, purpose: Purpose) -> Any:
+        """Return the client; a new one when the credentials were renewed.
+
+        obstore takes the headers of a web server when it makes a client, not with each request.
+        """
+        headers = self._http_address.request_headers()
+        if headers != self._client_headers:
+            with self._lock:
+                self._clients = {}
+                self._client_headers = headers
+        return super()._client(purpose)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Refuse: HTTP has no listing, and an empty one would be a lie."""
@@ -44,9 +67,15 @@ class RedirectStorage(Storage):
 
     read_only = True
 
-    def __init__(self, url: str, open_target: Callable[[SplitResult], Storage]) -> None:
+    def __init__(
+        self,
+        url: str,
+        open_target: Callable[[SplitResult], Storage],
+        retry: RetryPolicy | None = None,
+    ) -> None:
         self._url = url
         self._open_target = open_target
+        self._retry = retry
         self._found: Storage | None = None
         self._lock = threading.Lock()
 
@@ -54,7 +83,7 @@ class RedirectStorage(Storage):
         return f"RedirectStorage({self._url!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._url, self._open_target)
+        return type(self), (self._url, self._open_target, self._retry)
 
     @property
     def target(self) -> Storage:
@@ -62,8 +91,21 @@ class RedirectStorage(Storage):
         if self._found is None:
             with self._lock:
                 if self._found is None:
-                    self._found = self._open_target(_follow(self._url))
+                    self._found = self._open()
         return self._found
+
+    def _open(self) -> Storage:
+        target = self._open_target(_follow(self._url))
+        return target if self._retry is None else target.with_retries(self._retry)
+
+    @property
+    def backend(self) -> Storage:
+        """The storage behind the redirect, and behind whatever wraps that."""
+        return self.target.backend
+
+    def with_retries(self, retry: RetryPolicy) -> "RedirectStorage":
+        """Return the same storage with another patience."""
+        return type(self)(self._url, self._open_target, retry)
 
     def get(self, path: str, byte_range: ByteRange | None = None) -> bytes:
         """Return the object, or `byte_range` of it."""
@@ -72,6 +114,17 @@ class RedirectStorage(Storage):
     def get_versioned(self, path: str) -> tuple[bytes, Version]:
         """Return the whole object and its version."""
         return self.target.get_versioned(path)
+
+    def get_if_unchanged(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return the object, or `byte_range` of it, if it is still as it was."""
+        return self.target.get_if_unchanged(path, byte_range, etag=etag, not_after=not_after)
 
     def get_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
         """Return many ranges of one object."""
@@ -84,6 +137,19 @@ class RedirectStorage(Storage):
     async def get_async(self, path: str, byte_range: ByteRange | None = None) -> bytes:
         """Await the object, or `byte_range` of it."""
         return await self.target.get_async(path, byte_range)
+
+    async def get_if_unchanged_async(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Await the object, or `byte_range` of it, if it is still as it was."""
+        return await self.target.get_if_unchanged_async(
+            path, byte_range, etag=etag, not_after=not_after
+        )
 
     def put(self, path: str, data: bytes, *, content_type: str | None = None) -> Version:
         """Refuse."""

@@ -28,6 +28,7 @@ from icestream.errors import (
     NotFoundError,
     StorageError,
 )
+from icestream.storage.conditions import ReadCondition
 from icestream.storage.keys import decode_key, encode_key, encode_prefix
 from icestream.storage.protocol import (
     ByteRange,
@@ -49,6 +50,8 @@ _FILE_MODE = 0o666  # the user's umask decides
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _INLINE_PUT_BYTES = 1 << 20
+_TRUSTED_BYTES = 1 << 20
+"""Ranges that are longer are compared with the size of the file first."""
 
 
 class LocalStorage(Storage):
@@ -93,7 +96,7 @@ class LocalStorage(Storage):
                 return _read_exactly(fd, os.fstat(fd).st_size, path)
             return _read_range(fd, byte_range, path)
         except OSError as error:
-            raise _read_error(path, error) from error
+            raise read_error(path, error) from error
         finally:
             os.close(fd)
 
@@ -104,10 +107,32 @@ class LocalStorage(Storage):
             status = os.fstat(fd)
             data = _read_exactly(fd, status.st_size, path)
         except OSError as error:
-            raise _read_error(path, error) from error
+            raise read_error(path, error) from error
         finally:
             os.close(fd)
         return data, _strong_version(status, data)
+
+    def get_if_unchanged(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return the object, or `byte_range` of it, if the open file is still as it was."""
+        condition = ReadCondition.of(etag, not_after)
+        fd = self._open(path)
+        try:
+            if byte_range is None:
+                byte_range = (0, os.fstat(fd).st_size)
+            return _read_range(fd, byte_range, path)
+        except OSError as error:
+            raise read_error(path, error) from error
+        finally:
+            # after reading, so that a change in place meanwhile does not go unnoticed, and a file
+            # that was cut short is called changed
+            _close_checked(fd, condition, path)
 
     def get_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
         """Return many ranges of one object, opening it once."""
@@ -115,7 +140,7 @@ class LocalStorage(Storage):
         try:
             return [_read_range(fd, byte_range, path) for byte_range in byte_ranges]
         except OSError as error:
-            raise _read_error(path, error) from error
+            raise read_error(path, error) from error
         finally:
             os.close(fd)
 
@@ -124,7 +149,7 @@ class LocalStorage(Storage):
         try:
             status = os.stat(self._file(path))
         except OSError as error:
-            raise _read_error(path, error) from error
+            raise read_error(path, error) from error
         if not stat.S_ISREG(status.st_mode):
             raise _not_found(path)
         return _object_info(path, status)
@@ -176,18 +201,18 @@ class LocalStorage(Storage):
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield every object whose path starts with `prefix`, in no promised order."""
-        encoded = encode_prefix(prefix)
-        pending = [encoded.rpartition("/")[0]]
+        stored_prefix = self._stored_prefix(prefix)
+        pending = [stored_prefix.rpartition("/")[0]]
         while pending:
             folder = pending.pop()
             for entry in _scan(os.path.join(self._root, folder)):
-                path = f"{folder}/{entry.name}" if folder else entry.name
-                if not path.startswith(encoded):
+                stored = f"{folder}/{entry.name}" if folder else entry.name
+                if not stored.startswith(stored_prefix):
                     continue
                 if entry.is_dir():
-                    pending.append(path)
-                elif not _HIDDEN.search(entry.name):
-                    yield from _entry_info(decode_key(path), entry)
+                    pending.append(stored)
+                elif (path := self._path_of(stored)) is not None:
+                    yield from _entry_info(path, entry)
 
     def delete_many(self, paths: Iterable[str]) -> DeleteResult:
         """Delete objects; absent ones count as deleted."""
@@ -208,6 +233,17 @@ class LocalStorage(Storage):
         """Return `get` at once: a thread would cost more than the read."""
         return self.get(path, byte_range)
 
+    async def get_if_unchanged_async(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return `get_if_unchanged` at once: a thread would cost more than the read."""
+        return self.get_if_unchanged(path, byte_range, etag=etag, not_after=not_after)
+
     async def put_async(self, path: str, data: bytes) -> Version:
         """Await `put`; only large objects are worth a thread."""
         if len(data) <= _INLINE_PUT_BYTES:
@@ -217,11 +253,18 @@ class LocalStorage(Storage):
     def _file(self, path: str) -> str:
         return f"{self._root}/{encode_key(path)}"
 
+    def _stored_prefix(self, prefix: str) -> str:
+        return encode_prefix(prefix)
+
+    def _path_of(self, stored: str) -> str | None:
+        """Return the path of an object by the name of its file; None for files that are none."""
+        return None if _HIDDEN.search(stored) else decode_key(stored)
+
     def _open(self, path: str) -> int:
         try:
-            return os.open(f"{self._root}/{encode_key(path)}", _READ_FLAGS)
+            return os.open(self._file(path), _READ_FLAGS)
         except OSError as error:
-            raise _read_error(path, error) from error
+            raise read_error(path, error) from error
 
     def _require_version(self, path: str, version: Version) -> None:
         try:
@@ -274,6 +317,8 @@ def _read_exactly(fd: int, size: int, path: str) -> bytes:
 def _read_range(fd: int, byte_range: ByteRange, path: str) -> bytes:
     check_range(path, byte_range)
     start, end = byte_range
+    if end - start > _TRUSTED_BYTES and end > os.fstat(fd).st_size:
+        raise range_past_end(path, byte_range)  # before memory is set aside for it
     data = os.pread(fd, end - start, start)
     while len(data) < end - start:
         part = os.pread(fd, end - start - len(data), start + len(data))
@@ -281,6 +326,15 @@ def _read_range(fd: int, byte_range: ByteRange, path: str) -> bytes:
             raise range_past_end(path, byte_range)
         data += part
     return data
+
+
+def _close_checked(fd: int, condition: ReadCondition | None, path: str) -> None:
+    try:
+        if condition is not None:
+            status = os.fstat(fd)
+            condition.require(path, _weak_version(status).etag, _modified(status))
+    finally:
+        os.close(fd)
 
 
 def _write_new(staged: str, data: bytes, *, sync: bool) -> os.stat_result:
@@ -378,8 +432,13 @@ def _entry_info(path: str, entry: os.DirEntry[str]) -> Iterator[ObjectInfo]:
 
 
 def _object_info(path: str, status: os.stat_result) -> ObjectInfo:
-    modified = datetime.fromtimestamp(status.st_mtime_ns / 1e9, UTC)
-    return ObjectInfo(path, status.st_size, modified, _weak_version(status))
+    return ObjectInfo(path, status.st_size, _modified(status), _weak_version(status))
+
+
+def _modified(status: os.stat_result) -> datetime:
+    # from integers: the nearest float of a time just before a full second is that second
+    seconds, nanoseconds = divmod(status.st_mtime_ns, 1_000_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
 
 
 def _weak_version(status: os.stat_result) -> Version:
@@ -399,7 +458,8 @@ def _conflict(message: str) -> ConflictError:
     return ConflictError(message, kind=ErrorKind.PRECONDITION_FAILED)
 
 
-def _read_error(path: str, error: OSError) -> IcestreamError:
+def read_error(path: str, error: OSError) -> IcestreamError:
+    """Return the error to raise for a file that cannot be read."""
     if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
         return _not_found(path)
     return _storage_error(f"cannot read {path}", error)

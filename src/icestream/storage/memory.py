@@ -16,6 +16,7 @@ from icestream.errors import (
     NotFoundError,
     StorageError,
 )
+from icestream.storage.conditions import ReadCondition
 from icestream.storage.keys import check_key
 from icestream.storage.protocol import (
     ByteRange,
@@ -64,6 +65,20 @@ class InMemoryStorage(Storage):
         """Return the whole object and the version of exactly these bytes."""
         stored = self._stored(path)
         return stored.data, stored.version
+
+    def get_if_unchanged(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return the object, or `byte_range` of it, if it is still as it was."""
+        stored = self._stored(path)
+        if condition := ReadCondition.of(etag, not_after):
+            condition.require(path, stored.version.etag, stored.modified)
+        return stored.data if byte_range is None else slice_range(path, stored.data, byte_range)
 
     def get_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
         """Return many ranges of one object."""
@@ -132,6 +147,17 @@ class InMemoryStorage(Storage):
     async def get_async(self, path: str, byte_range: ByteRange | None = None) -> bytes:
         """Return `get` at once."""
         return self.get(path, byte_range)
+
+    async def get_if_unchanged_async(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return `get_if_unchanged` at once."""
+        return self.get_if_unchanged(path, byte_range, etag=etag, not_after=not_after)
 
     async def put_async(self, path: str, data: bytes) -> Version:
         """Return `put` at once."""

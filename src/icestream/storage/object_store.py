@@ -4,12 +4,13 @@ obstore repeats what is safe to repeat: reads, cut bodies, unconditional writes,
 what it leaves to its caller: conditional writes whose answer was lost, cut listings, bulk deletes.
 """
 
+import asyncio
 import os
 import threading
 import time
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from itertools import batched
 from typing import Any
 from weakref import WeakSet
@@ -20,12 +21,12 @@ from icestream.errors import (
     ConflictError,
     ErrorKind,
     IcestreamError,
-    InvalidInputError,
     NotFoundError,
     ReadOnlyError,
     StorageError,
 )
 from icestream.storage.addresses import Address, Purpose
+from icestream.storage.conditions import ReadCondition
 from icestream.storage.keys import check_key, decode_key, encode_key, encode_prefix
 from icestream.storage.listing import resumed_pages
 from icestream.storage.obstore_library import failures, library
@@ -37,7 +38,7 @@ from icestream.storage.protocol import (
     Storage,
     Version,
 )
-from icestream.storage.ranges import check_range, merged_ranges, range_past_end
+from icestream.storage.ranges import check_range, cut_out, is_empty, merged_ranges, whole_range
 from icestream.storage.retries import RetryPolicy
 from icestream.storage.translation import (
     PASSING,
@@ -47,6 +48,7 @@ from icestream.storage.translation import (
     shown_cause,
     translate,
 )
+from icestream.storage.versions import State, state_of, update_mode, version_of
 
 _MULTIPART_BYTES = 100 << 20
 _PART_BYTES = 16 << 20
@@ -104,7 +106,7 @@ class ObjectStorage(Storage):
         """Return the object, or `byte_range` of it; a range past the end is a StorageError."""
         key = self._key(path)
         client = self._client(Purpose.READ)
-        if byte_range is not None and _is_empty(path, byte_range):
+        if byte_range is not None and is_empty(path, byte_range):
             return b""
         try:
             if byte_range is None:
@@ -113,7 +115,7 @@ class ObjectStorage(Storage):
             part = library().get_range(client, key, start=start, end=end)
         except failures() as error:
             raise self._error(error, "read", path) from shown_cause(error)
-        return _whole(path, byte_range, bytes(part))
+        return whole_range(path, byte_range, bytes(part))
 
     def get_versioned(self, path: str) -> tuple[bytes, Version]:
         """Return the whole object and the version of exactly these bytes."""
@@ -121,9 +123,54 @@ class ObjectStorage(Storage):
         client = self._client(Purpose.READ)
         try:
             result = library().get(client, key)
-            return bytes(result.bytes()), _version(result.meta)
+            return bytes(result.bytes()), version_of(result.meta)
         except failures() as error:
             raise self._error(error, "read", path) from shown_cause(error)
+
+    def get_if_unchanged(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return the object, or `byte_range` of it, if it is still as it was; in one request."""
+        condition = ReadCondition.of(etag, not_after)
+        if condition is None:
+            return self.get(path, byte_range)
+        key = self._key(path)
+        client = self._client(Purpose.READ)
+        if byte_range is not None and is_empty(path, byte_range):
+            return b""
+        try:
+            result = library().get(client, key, options=condition.get_options(byte_range))
+            condition.require(self._place(path), *state_of(result.meta))
+            data = bytes(result.bytes())
+        except failures() as error:
+            refusal = self._refused_read(error, path, condition)
+            raise refusal from shown_cause(error)
+        return data if byte_range is None else whole_range(path, byte_range, data)
+
+    def _refused_read(
+        self, error: BaseException, path: str, condition: ReadCondition
+    ) -> IcestreamError:
+        """Return what a failed conditional read means; what is there now may decide."""
+        failure = classify(error)
+        if failure not in {Failure.PRECONDITION, Failure.PAST_END}:
+            return self._error(error, "read", path)
+        found = condition.compared(*self._state_now(path))
+        refused = failure is Failure.PRECONDITION
+        if refused or (found is not None and not condition.holds(found)):
+            return condition.changed(self._place(path), found)
+        return self._error(error, "read", path)
+
+    def _state_now(self, path: str) -> State:
+        try:
+            info = self.head(path)
+        except IcestreamError:
+            return None, None  # only the text of an error would be better for it
+        return info.version.etag, info.last_modified
 
     def get_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
         """Return many ranges of one object, neighbours fetched together."""
@@ -139,7 +186,7 @@ class ObjectStorage(Storage):
         except failures() as error:
             raise self._error(error, "read", path) from shown_cause(error)
         views = [memoryview(part) for part in parts]
-        return [_cut_out(path, byte_range, starts, views) for byte_range in byte_ranges]
+        return [cut_out(path, byte_range, starts, views) for byte_range in byte_ranges]
 
     def head(self, path: str) -> ObjectInfo:
         """Return size, time and version of the object."""
@@ -155,7 +202,7 @@ class ObjectStorage(Storage):
         """Return the object, or `byte_range` of it, on whatever event loop runs."""
         key = self._key(path)
         client = self._client(Purpose.READ)
-        if byte_range is not None and _is_empty(path, byte_range):
+        if byte_range is not None and is_empty(path, byte_range):
             return b""
         try:
             if byte_range is None:
@@ -165,7 +212,33 @@ class ObjectStorage(Storage):
             part = await library().get_range_async(client, key, start=start, end=end)
         except failures() as error:
             raise self._error(error, "read", path) from shown_cause(error)
-        return _whole(path, byte_range, bytes(part))
+        return whole_range(path, byte_range, bytes(part))
+
+    async def get_if_unchanged_async(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return what `get_if_unchanged` returns, on whatever event loop runs."""
+        condition = ReadCondition.of(etag, not_after)
+        if condition is None:
+            return await self.get_async(path, byte_range)
+        key = self._key(path)
+        client = self._client(Purpose.READ)
+        if byte_range is not None and is_empty(path, byte_range):
+            return b""
+        try:
+            options = condition.get_options(byte_range)
+            result = await library().get_async(client, key, options=options)
+            condition.require(self._place(path), *state_of(result.meta))
+            data = bytes(await result.bytes_async())
+        except failures() as error:
+            refusal = await asyncio.to_thread(self._refused_read, error, path, condition)
+            raise refusal from shown_cause(error)
+        return data if byte_range is None else whole_range(path, byte_range, data)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield every object whose path starts with `prefix`, in no promised order."""
@@ -195,7 +268,7 @@ class ObjectStorage(Storage):
             result = library().put(client, key, data, **_put_options(data, content_type))
         except failures() as error:
             raise self._error(error, "write", path) from shown_cause(error)
-        return _version(result)
+        return version_of(result)
 
     async def put_async(self, path: str, data: bytes) -> Version:
         """Write the object on whatever event loop runs."""
@@ -205,7 +278,7 @@ class ObjectStorage(Storage):
             result = await library().put_async(client, key, data, **_put_options(data, None))
         except failures() as error:
             raise self._error(error, "write", path) from shown_cause(error)
-        return _version(result)
+        return version_of(result)
 
     def put_if_absent(self, path: str, data: bytes, *, content_type: str | None = None) -> Version:
         """Create the object; a lost answer is resolved by reading back.
@@ -230,7 +303,7 @@ class ObjectStorage(Storage):
                 this write came before it.
         """
         try:
-            return self._put_conditionally(path, data, _update_mode(version), content_type)
+            return self._put_conditionally(path, data, update_mode(version), content_type)
         except (AlreadyExistsError, NotFoundError) as error:
             raise ConflictError(
                 f"{self._place(path)} is gone or was replaced by another writer",
@@ -256,7 +329,7 @@ class ObjectStorage(Storage):
         for delay_s in self._retry.delays_s():
             time.sleep(delay_s)
             try:
-                return _version(library().put(client, key, data, **options))
+                return version_of(library().put(client, key, data, **options))
             except failures() as error:
                 failure = error
             outcome = classify(failure)
@@ -381,38 +454,13 @@ class ObjectStorage(Storage):
     def _info(self, meta: Any) -> ObjectInfo:
         key = meta["path"]
         path = decode_key(key) if self._address.encodes_keys else key
-        return ObjectInfo(path, meta["size"], meta["last_modified"], _version(meta))
+        return ObjectInfo(path, meta["size"], meta["last_modified"], version_of(meta))
 
     def _place(self, path: str) -> str:
         return f"{path} in {self._address.url}" if path else self._address.url
 
     def _error(self, error: BaseException, action: str, path: str) -> IcestreamError:
         return translate(error, action, self._place(path))
-
-
-def _is_empty(path: str, byte_range: ByteRange) -> bool:
-    """Tell whether no byte is wanted; HTTP cannot ask for that."""
-    check_range(path, byte_range)
-    return byte_range[0] == byte_range[1]
-
-
-def _whole(path: str, byte_range: ByteRange, data: bytes) -> bytes:
-    """Refuse a part that stores cut silently at the end of the object."""
-    if len(data) != byte_range[1] - byte_range[0]:
-        raise range_past_end(path, byte_range)
-    return data
-
-
-def _cut_out(
-    path: str, byte_range: ByteRange, starts: Sequence[int], parts: Sequence[memoryview]
-) -> bytes:
-    """Return a range from the parts that were fetched, which begin at `starts`."""
-    start, end = byte_range
-    if start == end:
-        return b""
-    part = bisect_right(starts, start) - 1
-    offset = start - starts[part]
-    return _whole(path, byte_range, bytes(parts[part][offset : offset + end - start]))
 
 
 def _put_options(data: bytes, content_type: str | None) -> dict[str, Any]:
@@ -423,24 +471,6 @@ def _put_options(data: bytes, content_type: str | None) -> dict[str, Any]:
     if content_type is not None:
         options["attributes"] = {"Content-Type": content_type}
     return options
-
-
-def _version(meta: Any) -> Version:
-    etag = meta["e_tag"]
-    return Version(etag if etag is None else etag.strip('"'), meta["version"])
-
-
-def _update_mode(version: Version) -> dict[str, str]:
-    """Return the condition in the words of obstore, with the quotes that HTTP wants."""
-    mode: dict[str, str] = {}
-    if version.etag is not None:
-        # weak ETags keep their quotes in a `Version`
-        mode["e_tag"] = version.etag if version.etag.startswith("W/") else f'"{version.etag}"'
-    if version.generation is not None:
-        mode["version"] = version.generation
-    if not mode:
-        raise InvalidInputError("a version without ETag and generation names no state")
-    return mode
 
 
 _live: WeakSet[ObjectStorage] = WeakSet()

@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from icestream.storage.retries import RetryPolicy
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
     """The state of one object, as its store names it; compare only through `same_as`."""
 
     etag: str | None = None
-    """ETag with the surrounding quotes taken off: stores disagree about them."""
+    """ETag with the surrounding quotes taken off: stores disagree about them. A weak one keeps
+    them, after its `W/`."""
     generation: str | None = None
     """Generation or version id, for stores that condition writes on it."""
 
@@ -63,7 +66,8 @@ class Storage(ABC):
 
     Errors: `NotFoundError` (kind OBJECT_NOT_FOUND) for absent objects, `AlreadyExistsError` for a
     create that came second, `ConflictError` (kind PRECONDITION_FAILED) for a replace that came
-    second, `ReadOnlyError`, and `StorageError` for everything the store itself does wrong.
+    second, `ObjectChangedError` for a read that must find an object unchanged, `ReadOnlyError`,
+    and `StorageError` for everything the store itself does wrong.
     """
 
     reads_inline: bool = False
@@ -77,6 +81,29 @@ class Storage(ABC):
     @abstractmethod
     def get_versioned(self, path: str) -> tuple[bytes, Version]:
         """Return the whole object and the version of exactly these bytes."""
+
+    @abstractmethod
+    def get_if_unchanged(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return the object, or `byte_range` of it, if it is still as it was; in one request.
+
+        Args:
+            path: Of the object.
+            byte_range: The part that is wanted; None for all of it.
+            etag: What the object must have, with quotes or without; decides if given.
+            not_after: The object must not have changed after this second; one that changed within
+                it passes. None like `etag` compares nothing.
+
+        Raises:
+            ObjectChangedError: The object was changed.
+            StorageError: The store does not tell (kind PRECONDITIONS_IGNORED).
+        """
 
     @abstractmethod
     def get_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
@@ -128,9 +155,32 @@ class Storage(ABC):
             StorageError: It ignores them (kind PRECONDITIONS_IGNORED): commits could be lost.
         """
 
+    @property
+    def backend(self) -> "Storage":
+        """The storage that does the work, behind whatever wraps it."""
+        return self
+
+    def with_retries(self, retry: RetryPolicy) -> "Storage":
+        """Return the same storage with another patience; local ones need none."""
+        del retry
+        return self
+
     async def get_async(self, path: str, byte_range: ByteRange | None = None) -> bytes:
         """Await `get`; remote backends do it without a thread."""
         return await asyncio.to_thread(self.get, path, byte_range)
+
+    async def get_if_unchanged_async(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Await `get_if_unchanged`; remote backends do it without a thread."""
+        return await asyncio.to_thread(
+            self.get_if_unchanged, path, byte_range, etag=etag, not_after=not_after
+        )
 
     async def put_async(self, path: str, data: bytes) -> Version:
         """Await `put`; remote backends do it without a thread."""

@@ -1,5 +1,6 @@
 """Checks of byte ranges, and the merging of neighbours."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from icestream.errors import ErrorKind, InvalidInputError, StorageError
@@ -50,3 +51,28 @@ def merged_ranges(byte_ranges: Sequence[ByteRange], max_gap: int) -> list[ByteRa
         else:
             merged.append((start, end))
     return merged
+
+
+def is_empty(path: str, byte_range: ByteRange) -> bool:
+    """Tell whether no byte is wanted; HTTP cannot ask for that."""
+    check_range(path, byte_range)
+    return byte_range[0] == byte_range[1]
+
+
+def whole_range(path: str, byte_range: ByteRange, data: bytes) -> bytes:
+    """Refuse a part that stores cut silently at the end of the object."""
+    if len(data) != byte_range[1] - byte_range[0]:
+        raise range_past_end(path, byte_range)
+    return data
+
+
+def cut_out(
+    path: str, byte_range: ByteRange, starts: Sequence[int], parts: Sequence[memoryview]
+) -> bytes:
+    """Return a range from the parts that were fetched, which begin at `starts`."""
+    start, end = byte_range
+    if start == end:
+        return b""
+    part = bisect_right(starts, start) - 1
+    offset = start - starts[part]
+    return whole_range(path, byte_range, bytes(parts[part][offset : offset + end - start]))

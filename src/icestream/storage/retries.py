@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Self
 
@@ -20,13 +20,16 @@ class RetryPolicy:
     @classmethod
     def of(cls, settings: StorageRetriesSettings | None) -> Self:
         """Return the policy that settings ask for; what they leave open keeps its default."""
-        settings = settings or StorageRetriesSettings()
-        chosen = {
-            "max_tries": settings.max_tries,
-            "initial_backoff_s": _seconds(settings.initial_backoff_ms),
-            "max_backoff_s": _seconds(settings.max_backoff_ms),
-        }
-        return cls(**{name: value for name, value in chosen.items() if value is not None})
+        policy = cls()
+        if settings is None:
+            return policy
+        if settings.max_tries is not None:
+            policy = replace(policy, max_tries=settings.max_tries)
+        if settings.initial_backoff_ms is not None:
+            policy = replace(policy, initial_backoff_s=settings.initial_backoff_ms / 1000)
+        if settings.max_backoff_ms is not None:
+            policy = replace(policy, max_backoff_s=settings.max_backoff_ms / 1000)
+        return policy
 
     def delays_s(self) -> Iterator[float]:
         """Yield how long to wait before each try; the first is at once."""
@@ -47,7 +50,3 @@ class RetryPolicy:
             },
             "retry_timeout": timedelta(minutes=3),
         }
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

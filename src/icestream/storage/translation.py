@@ -26,6 +26,13 @@ class Failure(Enum):
     EXISTS = auto()
     PRECONDITION = auto()
     DENIED = auto()
+    UNAUTHENTICATED = auto()
+    """The store does not know who asks."""
+    EXPIRED = auto()
+    """What was presented has ended."""
+    NO_CREDENTIALS = auto()
+    """There was nothing to present: the environment has no credentials."""
+    WRONG_REGION = auto()
     THROTTLED = auto()
     """Refused before it was executed; may pass later."""
     PAST_END = auto()
@@ -47,7 +54,7 @@ _BY_CLASS = {
     "PreconditionError": Failure.PRECONDITION,
     "NotModifiedError": Failure.PRECONDITION,
     "PermissionDeniedError": Failure.DENIED,
-    "UnauthenticatedError": Failure.DENIED,
+    "UnauthenticatedError": Failure.UNAUTHENTICATED,
     "NotSupportedError": Failure.UNSUPPORTED,
     "NotImplementedError": Failure.UNSUPPORTED,
     "InvalidPathError": Failure.INVALID,
@@ -55,7 +62,7 @@ _BY_CLASS = {
     "ValueError": Failure.INVALID,
 }
 _BY_STATUS = {
-    401: Failure.DENIED,
+    401: Failure.UNAUTHENTICATED,
     403: Failure.DENIED,
     404: Failure.NOT_FOUND,
     409: Failure.THROTTLED,  # S3: another conditional write is under way
@@ -65,19 +72,52 @@ _BY_STATUS = {
     503: Failure.THROTTLED,
 }
 _STATUS = re.compile(r"status(?: code)?:? \(?(\d{3})\b|\b(\d{3}) [A-Z][A-Za-z ]+\b")
-_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
+_BY_TEXT = {
+    Failure.NO_BUCKET: re.compile(
+        r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE
+    ),
+    # S3, then Azure, then web servers
+    Failure.EXPIRED: re.compile(
+        r"ExpiredToken|TokenRefreshRequired|RequestExpired|token (?:has |is )?expired"
+        r"|Signature not valid in the specified time frame|invalid_token",
+        re.IGNORECASE,
+    ),
+    # the first two are bodies of S3, the third is what obstore makes of a 301 without a body
+    Failure.WRONG_REGION: re.compile(
+        r"PermanentRedirect|AuthorizationHeaderMalformed.*region|incorrectly configured region"
+        r"|IllegalLocationConstraint",
+        re.DOTALL,
+    ),
+}
+_METADATA_SERVICE = re.compile(
+    r"://(?:169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal|metadata)[:/]"
+)
+"""Where a client asks for credentials when it found none elsewhere."""
+_ANSWER = re.compile(r" in [0-9.]+(?:ns|µs|ms|s) - (.*)", re.DOTALL)
 _PAST_END = re.compile(r"InvalidRange|RangeNotSatisfiable|StartTooLarge|out of range")
 _TEXT_LIMIT = 400
 
 
 def classify(error: BaseException) -> Failure:
     """Tell what the error means."""
-    text = str(error)
-    if _NO_BUCKET.search(text):
-        return Failure.NO_BUCKET
-    by_class = _BY_CLASS.get(type(error).__name__)
-    if by_class is not None:
-        return by_class
+    text = str(error).partition("Debug source:")[0]
+    answer = _answer_in(text)
+    recognised = _BY_CLASS.get(type(error).__name__)
+    for failure, pattern in _BY_TEXT.items():
+        if pattern.search(answer):
+            recognised = failure
+    if recognised is None and _METADATA_SERVICE.search(text):
+        recognised = Failure.NO_CREDENTIALS
+    return recognised or _classify_answer(answer)
+
+
+def _answer_in(text: str) -> str:
+    """Return what the store said: before it stands the key, which may hold any words."""
+    found = _ANSWER.search(text)
+    return found[1] if found else text
+
+
+def _classify_answer(text: str) -> Failure:
     if _PAST_END.search(text):
         return Failure.PAST_END
     status = _status(text)
@@ -120,6 +160,22 @@ _STORAGE_KINDS = {
         ErrorKind.PERMISSION_DENIED,
         "permission denied: check that the credentials are right and allow this",
     ),
+    Failure.UNAUTHENTICATED: (
+        ErrorKind.INVALID_CREDENTIALS,
+        "the store does not accept who asks: credentials are missing, wrong or have ended",
+    ),
+    Failure.EXPIRED: (
+        ErrorKind.INVALID_CREDENTIALS,
+        "the credentials have ended: renew them, or give a function that does",
+    ),
+    Failure.NO_CREDENTIALS: (
+        ErrorKind.INVALID_CREDENTIALS,
+        "the environment has no credentials: give some, or anonymous ones for public data",
+    ),
+    Failure.WRONG_REGION: (
+        ErrorKind.STORAGE_CONFIG,
+        "the bucket is in another region: set the region that it is in",
+    ),
     Failure.THROTTLED: (
         ErrorKind.THROTTLED,
         "the store is overloaded: try later, or send fewer requests at a time",
@@ -140,8 +196,10 @@ def _storage_error(failure: Failure, error: BaseException, action: str, place: s
 
 _QUERY = re.compile(r"(https?://[^\s?\"']+)\?[^\s\"'<>)]*")
 _USER_INFO = re.compile(r"//[^/\s@\"]+@")
+_BODY = re.compile(r"<[?!A-Za-z]")
 _XML_PART = re.compile(r"<(Code|Message)>([^<]*)</\1>")
-_NOISE = re.compile(r"<\?xml.*|Debug source:.*", re.DOTALL)
+_NOISE = re.compile(r"<[?!A-Za-z].*|Debug source:.*", re.DOTALL)
+"""Bodies of answers: S3 repeats the token that has ended, web servers send whole pages."""
 
 
 def safe_text(error: BaseException) -> str:
@@ -159,4 +217,5 @@ def safe_text(error: BaseException) -> str:
 def shown_cause(error: BaseException) -> BaseException | None:
     """Return the error to chain, or nothing if its text may hold a secret."""
     text = str(error)
-    return None if _QUERY.search(text) or _USER_INFO.search(text) else error
+    secretive = (_QUERY, _USER_INFO, _BODY)
+    return None if any(pattern.search(text) for pattern in secretive) else error

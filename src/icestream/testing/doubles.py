@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 
 from icestream.errors import CommitUnknownError, ErrorKind, StorageError
@@ -15,15 +16,16 @@ from icestream.storage.protocol import (
     Storage,
     Version,
 )
+from icestream.storage.retries import RetryPolicy
 
-READ_VERBS = frozenset({"get", "get_versioned", "get_ranges", "head", "list"})
+READ_VERBS = frozenset({"get", "get_versioned", "get_if_unchanged", "get_ranges", "head", "list"})
 WRITE_VERBS = frozenset({"put", "put_if_absent", "put_if_version", "delete_many"})
 
 
 class WrappedStorage(Storage):
     """Passes every verb on; subclasses say what happens `around` each call.
 
-    Reads through `get_async` count as `get`, writes through `put_async` as `put`.
+    The asynchronous twins count as the verbs themselves: `get_async` as `get`.
     """
 
     def __init__(self, inner: Storage) -> None:
@@ -46,6 +48,21 @@ class WrappedStorage(Storage):
     def get_versioned(self, path: str) -> tuple[bytes, Version]:
         """Return the whole object and its version."""
         return self.around("get_versioned", path, lambda: self.inner.get_versioned(path))
+
+    def get_if_unchanged(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return the object, or `byte_range` of it, if it is still as it was."""
+        return self.around(
+            "get_if_unchanged",
+            path,
+            lambda: self.inner.get_if_unchanged(path, byte_range, etag=etag, not_after=not_after),
+        )
 
     def get_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
         """Return many ranges of one object."""
@@ -93,11 +110,36 @@ class WrappedStorage(Storage):
         """Ask the wrapped storage, uncounted."""
         self.inner.check_conditional_writes()
 
+    @property
+    def backend(self) -> Storage:
+        """The storage that does the work."""
+        return self.inner.backend
+
+    def with_retries(self, retry: RetryPolicy) -> Storage:
+        """Change the wrapped storage, and keep this one: somebody holds it to look at its counts."""
+        self.inner = self.inner.with_retries(retry)
+        return self
+
     async def get_async(self, path: str, byte_range: ByteRange | None = None) -> bytes:
         """Return `get`; a thread only where the wrapped storage needs one."""
         if self.reads_inline:
             return self.get(path, byte_range)
         return await asyncio.to_thread(self.get, path, byte_range)
+
+    async def get_if_unchanged_async(
+        self,
+        path: str,
+        byte_range: ByteRange | None = None,
+        *,
+        etag: str | None = None,
+        not_after: datetime | None = None,
+    ) -> bytes:
+        """Return `get_if_unchanged`; a thread only where the wrapped storage needs one."""
+        if self.reads_inline:
+            return self.get_if_unchanged(path, byte_range, etag=etag, not_after=not_after)
+        return await super().get_if_unchanged_async(
+            path, byte_range, etag=etag, not_after=not_after
+        )
 
     async def put_async(self, path: str, data: bytes) -> Version:
         """Return `put`; a thread only where the wrapped storage needs one."""

@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 import pytest
 import zarr
 
+from icestream import errors
 from icestream.cli.commands import exit_code
 from icestream.errors import (
     AccessError,
@@ -252,3 +253,11 @@ def test_files_are_shown_as_json(run, repo, address) -> None:
     assert run("inspect", "manifest", address, manifest["id"]).data["total_chunk_refs"] == 4
     assert run("inspect", "log", address).data["updated_chunks"][0]["chunks"] == [[0, 0], [0, 1]]
     assert manifest["num_chunk_refs"] == 4
+
+
+def test_every_error_but_a_bug_has_an_exit_code_of_its_own() -> None:
+    classes = [v for v in vars(errors).values() if isinstance(v, type)]
+    found = {cls.__name__ for cls in classes if issubclass(cls, errors.IcestreamError)}
+    unmapped = {name for name in found if exit_code(getattr(errors, name)("x")) == 1}
+
+    assert unmapped == {"IcestreamError", "InternalError", "SourceError"}
