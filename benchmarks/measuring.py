@@ -42,6 +42,12 @@ def measured() -> Iterator[Cost]:
     cost.peak_mb = (_memory("VmHWM") - before) / MEGABYTE
 
 
+def resident_bytes() -> int:
+    """Return the memory that the process holds, after it gave back what is free."""
+    _return_free_memory()
+    return _memory("VmRSS")
+
+
 def folder_bytes(*folders: Path) -> int:
     """Return the size of all files below some folders."""
     return sum(

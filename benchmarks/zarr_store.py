@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import icechunk
@@ -71,7 +71,7 @@ def _lister(session: Any, name: str) -> Callable[[], int]:
     return lambda: asyncio.run(count())
 
 
-def _best(rounds: int, works: tuple[Callable[[], int], Callable[[], int]]) -> tuple[float, float]:
+def _best(rounds: int, works: Sequence[Callable[[], int]]) -> tuple[float, float]:
     rates = [[_rate(work) for work in works] for _ in range(rounds)]
     peer, ours = map(max, zip(*rates, strict=True))
     return peer, ours
@@ -89,7 +89,7 @@ def measure(folder: str, *, chunks: int, keys: int, rounds: int) -> Rates:
     for pipeline, options in (("", {}), (", fused pipeline", FUSED)):
         with zarr.config.set(options):
             for name, size in (("native", "4 kB"), ("inline", "256 B")):
-                works = tuple(_reader(session, name, chunks) for session in sessions)
+                works = [_reader(session, name, chunks) for session in sessions]
                 rates[f"read {chunks} {name} chunks of {size}{pipeline}"] = _best(rounds, works)
     listers = _lister(sessions[0], "few"), _lister(sessions[1], "many")
     rates[f"list {keys} keys (icechunk: {PEER_KEYS})"] = _best(1, listers)

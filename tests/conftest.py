@@ -45,6 +45,20 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.AzureS
 
 
 @pytest.fixture(scope="session")
+def fake_gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.GcsServer]:
+    """A fake-gcs-server: reads, no conditions, any credentials."""
+    with servers.fake_gcs_server(tmp_path_factory.mktemp("fake-gcs-server")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def caddy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.WebServer]:
+    """A Caddy, which serves files with ranges and conditions."""
+    with servers.caddy(tmp_path_factory.mktemp("caddy")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def seaweedfs_bucket(seaweedfs: servers.S3Server) -> str:
     """One bucket for all tests: each one takes a few of the server's volumes."""
     return seaweedfs.new_bucket()

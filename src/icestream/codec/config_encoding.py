@@ -11,7 +11,7 @@ from typing import Any
 from icestream.codec.yaml_documents import Tagged
 from icestream.model.config import RepositoryConfig
 from icestream.model.config_nodes import Choice, ConfigNode, rules
-from icestream.model.containers import VirtualChunkContainer, s3_options
+from icestream.model.containers import VirtualChunkContainer
 from icestream.model.manifest_conditions import (
     COMPOUND_VARIANTS,
     NUM_REFS,
@@ -26,6 +26,7 @@ from icestream.model.object_stores import (
     ChecksumAlgorithm,
     ObjectStoreConfig,
 )
+from icestream.model.platforms import s3_options
 
 SEED_ERA_KEY = "unsafe_overwrite_refs"
 """What `storage.unsafe_use_conditional_*` was called once; read, never written."""

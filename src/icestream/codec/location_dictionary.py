@@ -1,7 +1,7 @@
 """Virtual locations compressed one by one with a zstd dictionary (spec 2, Manifest)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +10,15 @@ import pyarrow.compute as pc
 import zstandard
 
 from icestream.codec.columns import BLOCK_ROWS, FlatColumns, Int64
+from icestream.codec.location_frames import (
+    MAX_LOCATION_BYTES,
+    MIN_PREFIX_BYTES,
+    FrameTemplate,
+    common_prefix,
+)
 from icestream.codec.shared_texts import SharedTexts
 from icestream.codec.text_columns import as_texts
 from icestream.model.manifests import LocationCompression
-
-MAX_LOCATION_BYTES = 1024
-"""Readers refuse compressed locations that are longer than this when expanded."""
 
 _SHORT_SAMPLE = 8
 _MAGIC = bytes.fromhex("28b52ffd")
@@ -41,25 +44,53 @@ def compress_locations(
     """Compress each location once; None when the settings or the locations speak against it."""
     if settings is None or min(num_refs, locations.num_rows) < settings.min_num_chunks:
         return None
-    dictionary = _train(locations.texts, settings)
+    is_short = pc.binary_length(locations.texts).to_numpy() <= MAX_LOCATION_BYTES
+    if not is_short.any():
+        return None
+    short = locations.texts if is_short.all() else locations.texts.filter(pa.array(is_short))
+    dictionary, blocks = _compress_alike(short, settings) or _compress_each(short, settings)
     if dictionary is None:
         return None
-    is_short = pc.binary_length(locations.texts).to_numpy() <= MAX_LOCATION_BYTES
-    short = locations.texts if is_short.all() else locations.texts.filter(pa.array(is_short))
-    frames = pa.chunked_array(_compress(short, dictionary, settings.level), pa.large_binary())
-    return CompressedLocations(dictionary.as_bytes(), frames, is_short)
+    frames = pa.chunked_array(blocks, pa.large_binary())
+    return CompressedLocations(dictionary, frames, is_short)
 
 
-def _compress(
-    texts: pa.ChunkedArray, dictionary: zstandard.ZstdCompressionDict, level: int
-) -> Iterator[pa.Array]:
-    level = min(level, zstandard.MAX_COMPRESSION_LEVEL)
+_Compressed = tuple[bytes | None, Iterable[pa.Array]]
+"""The dictionary, None if there is none, and frames in blocks."""
+
+
+def _compress_alike(texts: pa.ChunkedArray, settings: LocationCompression) -> _Compressed | None:
+    """Compress locations of which half or more is a common beginning; None for others."""
+    prefix = common_prefix(texts)
+    half = pc.mean(pc.binary_length(texts)).as_py() / 2
+    room = settings.max_dictionary_bytes - len(prefix)
+    if not max(MIN_PREFIX_BYTES, half) <= len(prefix) < MAX_LOCATION_BYTES or room <= 0:
+        return None
+    trained = _train(texts, replace(settings, max_dictionary_bytes=room))
+    if trained is None:
+        return None
+    template = FrameTemplate(trained.dict_id().to_bytes(4, "little"), len(prefix))
+    return trained.as_bytes() + prefix, map(template.build, _blocks(texts))
+
+
+def _compress_each(texts: pa.ChunkedArray, settings: LocationCompression) -> _Compressed:
+    dictionary = _train(texts, settings)
+    if dictionary is None:
+        return None, ()
+    level = min(settings.level, zstandard.MAX_COMPRESSION_LEVEL)
     dictionary.precompute_compress(level=level)
     compressor = zstandard.ZstdCompressor(level=level, dict_data=dictionary)
-    for chunk in texts.cast(pa.large_binary()).chunks:
+    frames = (
+        pa.array([compressor.compress(text) for text in block.to_pylist()], pa.large_binary())
+        for block in _blocks(texts.cast(pa.large_binary()))
+    )
+    return dictionary.as_bytes(), frames
+
+
+def _blocks(texts: pa.ChunkedArray) -> Iterator[pa.Array]:
+    for chunk in texts.chunks:
         for start in range(0, len(chunk), BLOCK_ROWS):
-            block = chunk.slice(start, BLOCK_ROWS).to_pylist()
-            yield pa.array([compressor.compress(text) for text in block], pa.large_binary())
+            yield chunk.slice(start, BLOCK_ROWS)
 
 
 def _train(

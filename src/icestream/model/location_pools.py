@@ -16,6 +16,7 @@ from icestream.model.locations import (
     ENCODED_SLASH_PATTERN,
     FILE_PATTERN,
     OBJECT_PATTERN,
+    PLAIN_PATTERN,
     RELATIVE_SCHEME,
     SCHEME_ALIASES,
     is_folder,
@@ -29,7 +30,8 @@ _ODD_BEGINNING = (
     rf"^(?P<beginning>(?:{'|'.join(SCHEME_ALIASES)}|[A-Za-z0-9+._-]*[A-Z][A-Za-z0-9+._-]*)"
     r"://(?:localhost/)?|file://localhost/)"
 )
-_SPACE, _PERCENT, _DELETE = 0x20, 0x25, 0x7F
+_SPACE, _PERCENT = 0x20, 0x25
+_PROBE = 16
 
 _HEX = np.full(256, 16, np.uint8)
 """The value of each hexadecimal digit; 16 for other bytes."""
@@ -57,7 +59,9 @@ def matches(texts: pa.Array, pattern: str) -> Mask:
 
 def exchanged(texts: pa.Array, rows: Mask, beginning: str, other: str) -> pa.Array:
     """Return texts in which some rows, which start with `beginning`, start with `other`."""
-    replaced = pc.replace_substring(texts, beginning, other, max_replacements=1)
+    size = len(beginning.encode())
+    data = pc.binary_replace_slice(texts.view(pa.large_binary()), 0, size, other.encode())
+    replaced = data.view(pa.large_string())  # rows that start otherwise may be no text any more
     return replaced if rows.all() else pc.if_else(pa.array(rows), replaced, texts)
 
 
@@ -69,6 +73,12 @@ def covered(prefix: str, canonical: pa.Array) -> Mask:
         if not is_folder(prefix):
             found |= _mask(pc.equal(canonical, key))
     return found
+
+
+def are_plain(texts: pa.Array) -> bool:
+    """Tell whether no text needs a closer look: all are canonical, and none is refused."""
+    pattern = f"^{PLAIN_PATTERN}$"
+    return all(bool(matches(part, pattern).all()) for part in (texts.slice(0, _PROBE), texts))
 
 
 def spelled_texts(texts: pa.Array) -> pa.Array:
@@ -84,6 +94,8 @@ def spelled_texts(texts: pa.Array) -> pa.Array:
 
 def canonical_texts(texts: pa.Array) -> tuple[pa.Array, Mask]:
     """Return spelled texts in canonical form, and which of them are refused."""
+    if are_plain(texts):
+        return texts, _none(texts)
     raw = _bytes(texts)
     canonical, faulty = _decoded(texts) if b"%" in raw else (texts, _none(texts))
     faulty |= starts_with(texts, f"{RELATIVE_SCHEME}://")
@@ -94,7 +106,7 @@ def canonical_texts(texts: pa.Array) -> tuple[pa.Array, Mask]:
     if _has(raw, b"\\", b"%5c", b"%5C"):
         faulty |= matches(texts, BACKSLASH_PATTERN)
     content = raw if canonical is texts else _bytes(canonical)
-    if min(content, default=_SPACE) < _SPACE or _DELETE in content:
+    if np.frombuffer(content, np.uint8).min(initial=_SPACE) < _SPACE or b"\x7f" in content:
         faulty |= matches(canonical, CONTROL_PATTERN)
     if _has(content, b"/.", b"\\.") or starts_with(canonical, ".").any():
         faulty |= matches(canonical, DOTS_PATTERN)

@@ -24,6 +24,11 @@ KNOWN_SCHEMES = frozenset({"s3", "tigris", "gcs", "azure", "http", "https", "fil
 
 # shared with `location_pools`, where RE2 runs them over columns
 SCHEME = r"[A-Za-z][A-Za-z0-9+._-]*"
+PLAIN_PATTERN = (
+    r"(?:s3|gcs|azure|tigris|https?)://[A-Za-z0-9][A-Za-z0-9._-]*(?::[0-9]+)?"
+    r"(?:/[^\x00-\x1f\x7f./\\?#%][^\x00-\x1f\x7f/\\?#%]*)+"
+)
+"""What most locations are: canonical, and without anything that needs a closer look."""
 OBJECT_PATTERN = rf"(?s)^(?:{SCHEME}://[^/@\\]+/.|[^:/@\\]+/.)"
 FILE_PATTERN = r"(?s)^file:///[^/]"
 CONTROL_PATTERN = r"[\x00-\x1f\x7f]"
@@ -31,6 +36,7 @@ DOTS_PATTERN = r"(?:^|[/\\])\.\.?(?:[/\\]|$)"
 ENCODED_SLASH_PATTERN = r"(?i)%2f"
 BACKSLASH_PATTERN = r"(?is)^(?:file|https?)://.*(?:\\|%5c)"
 
+_PLAIN = re.compile(PLAIN_PATTERN)
 _OBJECT = re.compile(OBJECT_PATTERN)
 _FILE = re.compile(FILE_PATTERN)
 _CONTROL = re.compile(CONTROL_PATTERN)
@@ -73,6 +79,8 @@ def canonical_location(location: str) -> str:
     Raises:
         InvalidInputError: The location names no object, or not unmistakably.
     """
+    if _PLAIN.fullmatch(location):
+        return location
     text = _QUERY.split(spelled(location), maxsplit=1)[0]
     fault = _text_fault(text)
     if fault is not None:
@@ -82,6 +90,8 @@ def canonical_location(location: str) -> str:
 
 def location_fault(location: str) -> str | None:
     """Return why an absolute location is not stored, if it is not."""
+    if _PLAIN.fullmatch(location):
+        return None
     text = spelled(location)
     if _QUERY.search(text):
         return "has a query or fragment, which names no object; write '?' as %3F and '#' as %23"

@@ -23,7 +23,7 @@ from icestream.errors import (
 from icestream.model import ops_log
 from icestream.model.attribution import Attribution
 from icestream.model.config import RepositoryConfig, validate
-from icestream.model.effective_config import EffectiveConfig, effective
+from icestream.model.effective_config import EffectiveConfig, EffectiveRetries, effective
 from icestream.model.ids import INITIAL_SNAPSHOT_ID
 from icestream.model.manifests import LocationCompression
 from icestream.model.repo_info import MAIN_BRANCH, initial_repo_info
@@ -69,6 +69,7 @@ def find_spec(storage: Storage) -> int | None:
 
 def open_(storage: Storage, options: OpenOptions) -> OpenRepository:
     """Open the repository at a place."""
+    storage = _with_settings(storage, options.config)
     spec, stored = _load_stored(storage)
     persisted = _decode_config(stored[0], spec)
     given = options.config
@@ -84,6 +85,7 @@ def create(
     """Create a repository; the object that makes it one is written last, and never over another."""
     config = options.config or RepositoryConfig()
     validate(config)
+    storage = _with_settings(storage, config)
     storage.check_conditional_writes()
     _check_root(storage, check_clean_root=check_clean_root)
     context = _context(storage, config, spec)
@@ -251,15 +253,25 @@ def _encode_config(config: RepositoryConfig, spec: int) -> bytes:
 # -- putting the parts together -------------------------------------------------------------------
 
 
+def _with_settings(storage: Storage, given: RepositoryConfig | None) -> Storage:
+    """Apply the storage settings of the person who opens; stored ones belong to other machines."""
+    if given is None or given.storage is None or given.storage.retries is None:
+        return storage
+    return storage.with_retries(_policy(effective(given).storage.retries))
+
+
+def _policy(retries: EffectiveRetries) -> RetryPolicy:
+    return RetryPolicy(
+        max_tries=retries.max_tries,
+        initial_backoff_s=retries.initial_backoff_ms / 1000,
+        max_backoff_s=retries.max_backoff_ms / 1000,
+    )
+
+
 def _context(storage: Storage, config: RepositoryConfig, spec: int) -> Context:
     settings = effective(config)
     assets = Assets(storage, _asset_settings(settings, _location_compression(config, spec)))
-    retry = settings.repo_update_retries.default
-    policy = RetryPolicy(
-        max_tries=retry.max_tries,
-        initial_backoff_s=retry.initial_backoff_ms / 1000,
-        max_backoff_s=retry.max_backoff_ms / 1000,
-    )
+    policy = _policy(settings.repo_update_retries.default)
     timeline: Timeline
     if spec == 1:
         timeline = RefTimeline(assets, retry=policy)

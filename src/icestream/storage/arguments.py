@@ -29,3 +29,17 @@ def checked_name(argument: str, value: str) -> str:
 def bad_argument(argument: str, message: str) -> InvalidInputError:
     """Return the error for an argument that makes no storage."""
     return InvalidInputError(f"{argument}: {message}", kind=ErrorKind.STORAGE_CONFIG)
+
+
+def completed_endpoint(endpoint_url: str | None, *, allow_http: bool) -> str | None:
+    """Return an endpoint with its scheme: people write `localhost:9000`."""
+    if not endpoint_url:
+        return None
+    scheme, separator, _ = endpoint_url.partition("://")
+    if not separator:
+        return f"{'http' if allow_http else 'https'}://{endpoint_url}"
+    if scheme.lower() not in {"http", "https"}:
+        raise bad_argument("endpoint_url", f"{scheme}:// is neither http:// nor https://")
+    if scheme.lower() == "http" and not allow_http:
+        raise bad_argument("endpoint_url", "http:// is not encrypted; allow it with allow_http")
+    return endpoint_url

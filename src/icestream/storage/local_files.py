@@ -22,12 +22,16 @@ class LocalFiles(LocalStorage):
 
     read_only = True
 
+    def __init__(self, path: str) -> None:
+        super().__init__(path, sync="never")
+        self._folder = self.path.rstrip("/")
+
     def __repr__(self) -> str:
         return f"LocalFiles({self.path!r})"
 
     def _file(self, path: str) -> str:
         check_key(path)
-        return f"{self.path}/{path}"
+        return f"{self._folder}/{path}"
 
     def _open(self, path: str) -> int:
         try:

@@ -48,7 +48,7 @@ from icestream.storage.translation import (
     shown_cause,
     translate,
 )
-from icestream.storage.versions import State, state_of, update_mode, version_of
+from icestream.storage.versions import state_of, update_mode, version_of
 
 _MULTIPART_BYTES = 100 << 20
 _PART_BYTES = 16 << 20
@@ -159,18 +159,18 @@ class ObjectStorage(Storage):
         failure = classify(error)
         if failure not in {Failure.PRECONDITION, Failure.PAST_END}:
             return self._error(error, "read", path)
-        found = condition.compared(*self._state_now(path))
+        found: str | datetime | None = None
+        try:
+            info = self.head(path)
+            found = condition.compared(info.version.etag, info.last_modified)
+        except NotFoundError as gone:
+            return gone  # Azure calls that a failed condition
+        except IcestreamError as silent:
+            error.add_note(f"what is there now is not known either: {silent}")
         refused = failure is Failure.PRECONDITION
         if refused or (found is not None and not condition.holds(found)):
             return condition.changed(self._place(path), found)
         return self._error(error, "read", path)
-
-    def _state_now(self, path: str) -> State:
-        try:
-            info = self.head(path)
-        except IcestreamError:
-            return None, None  # only the text of an error would be better for it
-        return info.version.etag, info.last_modified
 
     def get_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
         """Return many ranges of one object, neighbours fetched together."""

@@ -155,13 +155,13 @@ def tigris_storage(
             "use_weak_consistency=True",
         )
     _no_rooted_keys(legacy_rooted_keys)
-    consistency = {"X-Tigris-Consistent": "true", "X-Tigris-Regions": region or ""}
+    consistency = consistency_headers(None if use_weak_consistency else region)
     address = S3Address(
         bucket=checked_name("bucket", bucket),
         prefix=checked_prefix(prefix),
         options=S3Options(
             region=region,
-            endpoint_url=endpoint_url or f"https://{bucket}.{_TIGRIS_HOST}",
+            endpoint_url=endpoint_url or tigris_endpoint(bucket),
             allow_http=allow_http,
             anonymous=anonymous or False,
             network_stream_timeout_seconds=network_stream_timeout_seconds,
@@ -178,13 +178,25 @@ def tigris_storage(
             scatter_initial_credentials=scatter_initial_credentials,
         ),
         headers=merged_headers(
-            {**({} if use_weak_consistency else consistency), **(headers or {})},
+            {**consistency, **(headers or {})},
             read_headers,
             write_headers,
         ),
         virtual_hosted=endpoint_url is None,
     )
     return ObjectStorage(address, read_only=use_weak_consistency)
+
+
+def tigris_endpoint(bucket: str) -> str:
+    """Return where Tigris has a bucket: at a host of its own."""
+    return f"https://{bucket}.{_TIGRIS_HOST}"
+
+
+def consistency_headers(region: str | None) -> dict[str, str]:
+    """Return what asks Tigris for the copy in this region, and not for the nearest."""
+    if region is None:
+        return {}
+    return {"X-Tigris-Consistent": "true", "X-Tigris-Regions": region}
 
 
 def r2_storage(

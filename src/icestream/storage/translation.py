@@ -93,7 +93,7 @@ _METADATA_SERVICE = re.compile(
     r"://(?:169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal|metadata)[:/]"
 )
 """Where a client asks for credentials when it found none elsewhere."""
-_ANSWER = re.compile(r" in [0-9.]+(?:ns|µs|ms|s) - (.*)", re.DOTALL)
+_ANSWER = re.compile(r" in [0-9.]+.{1,2} - (.*)", re.DOTALL)
 _PAST_END = re.compile(r"InvalidRange|RangeNotSatisfiable|StartTooLarge|out of range")
 _TEXT_LIMIT = 400
 

@@ -116,7 +116,7 @@ class WrappedStorage(Storage):
         return self.inner.backend
 
     def with_retries(self, retry: RetryPolicy) -> Storage:
-        """Change the wrapped storage, and keep this one: somebody holds it to look at its counts."""
+        """Change the wrapped storage and keep this one: somebody looks at its counts."""
         self.inner = self.inner.with_retries(retry)
         return self
 

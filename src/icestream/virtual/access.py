@@ -34,14 +34,13 @@ from icestream.model.locations import (
     spelled,
     split_location,
 )
-from icestream.virtual.endpoints import endpoints_of, is_local_address
-from icestream.virtual.platforms import (
-    Platform,
+from icestream.model.platforms import Platform, platform_of
+from icestream.virtual.credential_rules import (
     credential_kinds,
     needs_credentials,
-    platform_of,
     presents_secrets,
 )
+from icestream.virtual.endpoints import endpoints_of, is_local_address
 
 DEFAULT_CREDENTIALS = "*"
 """The key of the credentials for containers that have none of their own."""
@@ -76,7 +75,7 @@ class CredentialNeed:
 
     name: str | None
     prefix: str
-    platform: Platform
+    platform: Platform | None
     credential_kinds: tuple[str, ...]
     """Classes in `icestream.credentials.Credentials` that fit."""
     is_authorized: bool
@@ -153,6 +152,7 @@ class Access:
         _check_platform(container, grant, location)
         if presents_secrets(container.store, grant.credentials) and not _is_meant(grant, container):
             self._check_endpoints(container, location)
+            _check_host(container, consent, grant, location)
         return grant
 
     def needs(self, containers: Iterable[VirtualChunkContainer]) -> list[CredentialNeed]:
@@ -166,13 +166,14 @@ class Access:
         self._check_endpoints(container, location, only_local=True)
         platform = platform_of(container.store)
         address = split_location(location)
-        if platform is Platform.LOCAL:
-            named = consent.names_place and address.scheme == "file"
+        by_reader = container in self.given
+        if platform is Platform.LOCAL_FILE_SYSTEM:
+            named = by_reader or (consent.names_place and address.scheme == "file")
         elif platform is Platform.HTTP and is_local_address(address.bucket):
-            named = consent.names_place
+            named = consent.names_place or (by_reader and _names_place(container.url_prefix))
         else:
-            return
-        if not named and not (container in self.given and _names_place(container.url_prefix)):
+            named = True
+        if not named:
             raise _not_consented(container, address, location)
 
     def _check_endpoints(
@@ -203,22 +204,22 @@ class Access:
         return Grant(CredentialSource.REPOSITORY)
 
     def _need(self, container: VirtualChunkContainer) -> CredentialNeed:
-        consent = _find_prefix(self.consents, container.url_prefix)
+        covering = _find_prefix(self.consents, container.url_prefix)
         whole = PrefixMap.of({container.url_prefix: True})
         parts = {
             c.prefix for _, c in self.consents.entries.values() if _find_prefix(whole, c.prefix)
         }
-        grant = self._choose(container, consent)
+        grant = self._choose(container, covering)
         return CredentialNeed(
             container.name,
             container.url_prefix,
             platform_of(container.store),
             tuple(kind.__name__ for kind in credential_kinds(container.store)),
-            is_authorized=consent is not None,
-            authorized_parts=() if consent is not None else tuple(sorted(parts)),
+            is_authorized=covering is not None,
+            authorized_parts=() if covering is not None else tuple(parts),
             is_supplied=grant.credentials is not None or not needs_credentials(container.store),
             source=grant.source,
-            remedy=None if consent is not None or parts else _argument(_authorising(container)),
+            remedy=None if covering is not None or parts else _argument(_authorising(container)),
         )
 
 
@@ -253,11 +254,8 @@ def _find_prefix[T](values: PrefixMap[T], prefix: str) -> T | None:
 
 
 def _names_place(prefix: str) -> bool:
-    return "/" in spelled(prefix).partition("://")[2] or not _is_scheme(prefix)
-
-
-def _is_scheme(prefix: str) -> bool:
-    return prefix_keys(prefix)[0].endswith(":") and "/" not in prefix.removesuffix("://")
+    _, separator, rest = spelled(prefix).partition("://")
+    return bool(rest) if separator else "/" in prefix
 
 
 def _urls(endpoint: str) -> tuple[str, ...]:
@@ -270,6 +268,16 @@ def _is_meant(grant: Grant, container: VirtualChunkContainer) -> bool:
     if grant.source is not CredentialSource.PREFIX or grant.key is None:
         return False
     return bool(_find_prefix(PrefixMap.of({container.url_prefix: True}), grant.key))
+
+
+def _check_host(
+    container: VirtualChunkContainer, consent: _Consent, grant: Grant, location: str
+) -> None:
+    """Refuse to send to any web server what was given for a name, or for whatever comes."""
+    is_web = platform_of(container.store) is Platform.HTTP
+    if is_web and not consent.names_place and grant.source is not CredentialSource.PREFIX:
+        address = split_location(location)
+        raise _unknown_endpoint(container, f"{address.scheme}://{address.bucket}/", location)
 
 
 # -- errors: each names the location, the container, and the argument that would help -------------
@@ -299,11 +307,14 @@ def _not_authorised(container: VirtualChunkContainer, location: str) -> AccessEr
 def _not_consented(
     container: VirtualChunkContainer, address: ObjectAddress, location: str
 ) -> AccessError:
-    what = "local files" if platform_of(container.store) is Platform.LOCAL else "a local address"
+    is_files = platform_of(container.store) is Platform.LOCAL_FILE_SYSTEM
+    remedy = "the container itself in config"
+    if address.scheme == "file" or not is_files:
+        remedy = f"{_argument(_authorising(container, address))}, or with {remedy}"
     return AccessError(
-        f"{location} is in {describe(container)}, which leads to {what}; this needs a consent of "
-        f"its own: open the repository with {_argument(_authorising(container, address))}, or with "
-        "the container itself in config"
+        f"{location} is in {describe(container)}, which leads to "
+        f"{'local files' if is_files else 'a local address'}; this needs a consent of its own: "
+        f"open the repository with {remedy}"
     )
 
 

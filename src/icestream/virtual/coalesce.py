@@ -23,6 +23,9 @@ class FetchPlan:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def __getitem__(self, fetch: int) -> tuple[int, int]:
+        return int(self.starts[fetch]), int(self.ends[fetch])
+
 
 def plan_ranges(
     offsets: npt.NDArray[np.integer],

@@ -11,8 +11,8 @@ from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import unquote
 
-from icestream.model.containers import s3_options
 from icestream.model.object_stores import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
+from icestream.model.platforms import s3_options
 
 _SCHEME = re.compile(r"https?:[/\\]*|[a-z][a-z0-9+.-]*:[/\\]+", re.IGNORECASE)
 _PART_OF_A_HOST = re.compile(r"[A-Za-z0-9-]+")

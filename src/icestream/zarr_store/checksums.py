@@ -105,6 +105,8 @@ def _arrow_column(column: pa.Array | pa.ChunkedArray) -> Checksums:
 
 
 def _mixed_column(values: list[object]) -> Checksums:
+    if all(value is None for value in values):
+        return Checksums()
     pairs = [split_checksum(value) for value in values]
     code, pool = encode_texts([etag for etag, _ in pairs])
     seconds = np.array([seconds for _, seconds in pairs], np.uint32)

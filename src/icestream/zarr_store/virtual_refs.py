@@ -47,15 +47,10 @@ def virtual_ref(
 
 def table_of_specs(array: ArrayNode, specs: Sequence[VirtualChunkSpec]) -> ChunkTable:
     """Return checked chunk specs as a table; the last of several for one chunk counts."""
-    rank = len(array.shape)
-    for spec in specs:
-        if not array.has_chunk(spec.index):
-            raise _outside_grid(f"chunk {tuple(spec.index)}", array)
-        if not spec.location:
-            raise _invalid(f"chunk {tuple(spec.index)} of {array.path} has no location")
-    index = np.array([spec.index for spec in specs], np.uint32).reshape(len(specs), rank)
+    if not all(spec.location for spec in specs):
+        raise _invalid(f"some chunks of {array.path} have no location")
     table = table_of_columns(
-        index,
+        _spec_index(array, specs),
         [spec.location for spec in specs],
         _integers([spec.offset for spec in specs]),
         _integers([spec.length for spec in specs]),
@@ -145,6 +140,21 @@ def grid_index(
     ):
         raise _outside_grid(f"the box of chunks from {start} to {ends}", array)
     return dense_index(shape, start)
+
+
+def _spec_index(array: ArrayNode, specs: Sequence[VirtualChunkSpec]) -> UInt32:
+    rank = len(array.shape)
+    for spec in specs:
+        if len(spec.index) != rank:
+            raise _outside_grid(f"chunk {tuple(spec.index)}", array)
+    try:
+        index = np.array([spec.index for spec in specs], np.int64).reshape(len(specs), rank)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise _invalid(f"the chunk indexes are not all integers: {error}") from error
+    outside = ((index < 0) | (index >= np.array(array.num_chunks, np.int64))).any(axis=1)
+    if outside.any():
+        raise _outside_grid(f"chunk {tuple(index[outside][0].tolist())}", array)
+    return index.astype(np.uint32)
 
 
 def _natural(name: str, value: object) -> int:

@@ -134,3 +134,21 @@ def test_a_creation_with_a_fault_leaves_a_repository_or_none(spec, verb, prefix,
         assert messages(Repository.open(memory)) == ["Repository initialized"]
     else:
         Repository.create(memory, spec_version=spec, check_clean_root=False)
+
+
+def test_a_commit_that_fails_after_its_rebase_leaves_the_session_as_it_was():
+    memory = in_memory_storage()
+    repository_with_array(memory)
+    lossy = LossyStorage(memory)
+    session = Repository.open(lossy).writable_session("main")
+    array_of(session)[0] = 1
+    rival = Repository.open(memory).writable_session("main")
+    array_of(rival)[1] = 2
+    rival.commit("rival")
+    lossy.rule = LossRule("put", Loss.FAIL_BEFORE, path_prefix="snapshots/")
+    with pytest.raises(StorageError):
+        session.commit("fails", rebase_with=ConflictDetector())
+
+    assert array_of(session)[:].tolist() == [1, 0, 0, 0]
+    session.commit("succeeds", rebase_with=ConflictDetector())
+    assert values(Repository.open(memory)) == [1, 2, 0, 0]

@@ -8,6 +8,8 @@ from icestream import (
     CompressionConfig,
     ManifestConfig,
     RepositoryConfig,
+    StorageRetriesSettings,
+    StorageSettings,
     VirtualChunkContainer,
     s3_store,
 )
@@ -20,7 +22,8 @@ from icestream.errors import (
     StorageError,
 )
 from icestream.repository.repository import Repository, SpecVersion
-from icestream.storage import in_memory_storage, local_filesystem_storage
+from icestream.storage import Storage, in_memory_storage, local_filesystem_storage
+from icestream.storage.retries import RetryPolicy
 from icestream.testing.doubles import CountingStorage, WrappedStorage
 
 SPECS = pytest.mark.parametrize("spec", [1, 2])
@@ -193,3 +196,23 @@ def test_a_commit_costs_few_requests():
     assert sorted(writes) == ["manifests", "overwritten", "repo", "snapshots", "transactions"]
     reads = [path for verb, path in counting.log if verb.startswith("get")]
     assert reads.count("repo") == 2
+
+
+class _Patient(WrappedStorage):
+    patience: RetryPolicy | None = None
+
+    def with_retries(self, retry: RetryPolicy) -> Storage:
+        self.patience = retry
+        return self
+
+
+def test_retries_given_at_open_reach_the_storage_and_stored_ones_do_not():
+    storage = _Patient(in_memory_storage())
+    Repository.create(storage)
+    assert storage.patience is None
+    retries = StorageRetriesSettings(max_tries=3, initial_backoff_ms=5)
+    Repository.open(storage, RepositoryConfig(storage=StorageSettings(retries=retries)))
+
+    assert storage.patience == RetryPolicy(
+        max_tries=3, initial_backoff_s=0.005, max_backoff_s=180.0
+    )

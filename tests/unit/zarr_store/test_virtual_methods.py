@@ -138,6 +138,7 @@ def test_specs_are_set_together(session: Session, store: IcestreamStore) -> None
         (VirtualChunkSpec([2, 0], URL, 0, 1), ErrorKind.INVALID_CHUNK_INDEX),
         (VirtualChunkSpec([0], URL, 0, 1), ErrorKind.INVALID_CHUNK_INDEX),
         (VirtualChunkSpec([-1, 0], URL, 0, 1), ErrorKind.INVALID_CHUNK_INDEX),
+        (VirtualChunkSpec([0, 2**70], URL, 0, 1), ErrorKind.INVALID_VIRTUAL_REF),
         (VirtualChunkSpec([0, 0], URL, 0, 0), ErrorKind.ZERO_LENGTH_CHUNK),
         (VirtualChunkSpec([0, 0], URL, -1, 1), ErrorKind.INVALID_VIRTUAL_REF),
         (VirtualChunkSpec([0, 0], URL, 2**64, 1), ErrorKind.INVALID_VIRTUAL_REF),

@@ -1,0 +1,206 @@
+"""Bytes of neighbouring references, fetched together, and before anybody asks for them.
+
+zarr asks for chunks one by one, a few at a time. Requests of the same moment are merged, which
+saves requests. When the chunks of an object are read in order, the references that follow in the
+manifest are fetched in windows that grow, each started when the one before it is first used, which
+saves time.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from icestream.model.chunk_tables import ChunkTable
+from icestream.virtual.coalesce import FetchPlan, plan_ranges
+from icestream.virtual.read_settings import ReadSettings
+from icestream.virtual.sequences import Cursor, RowHint, Rows, SequenceDetector, ranges_of
+from icestream.virtual.spans import ObjectKey, Span, SpanStore
+
+_THREADS = 16
+_MAX_WINDOW_REQUESTS = 32
+"""Requests for one window: where references are far apart, fewer of them are fetched ahead."""
+
+type Load = Callable[[int, int], bytes]
+"""Fetches a range of one object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A range of an object that somebody waits for."""
+
+    start: int
+    end: int
+    hint: RowHint | None = None
+    """Where its reference is, if all of the chunk is wanted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ahead:
+    """References to fetch before they are asked for."""
+
+    cursor: Cursor
+    table: ChunkTable
+    rows: Rows
+    offsets: Rows
+    lengths: Rows
+
+    @property
+    def last(self) -> RowHint:
+        """The last reference."""
+        return RowHint(self.table, int(self.rows[-1]))
+
+    def first(self, count: int) -> "_Ahead":
+        """Return only the first of them."""
+        return replace(
+            self,
+            rows=self.rows[:count],
+            offsets=self.offsets[:count],
+            lengths=self.lengths[:count],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is wanted of one object, and how to get it."""
+
+    key: ObjectKey
+    load: Load
+    wanted: Sequence[Wanted] = ()
+
+
+class ReadAhead:
+    """Merges and anticipates requests of all threads and event loops of a reader.
+
+    Requests that several wait for run on threads of its own: they end whatever becomes of the
+    event loop, thread or task that was the first to ask.
+    """
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._spans = SpanStore(settings.cache_bytes)
+        self._detector = SequenceDetector()
+        self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes that are kept, or being fetched to be kept."""
+        return self._spans.size
+
+    def find(self, key: ObjectKey, start: int, end: int) -> Span | None:
+        """Return the span that holds a range, loaded or not."""
+        with self._lock:
+            span = self._spans.find(key, start, end)
+            if span is None:
+                return None
+            self._spans.consume(span)
+            if span.on_use is not None:
+                span.on_use()
+            return span
+
+    def plan(self, key: ObjectKey, load: Load, wanted: Sequence[Wanted]) -> list[Span | None]:
+        """Start to fetch ranges of an object that `find` did not find.
+
+        Returns:
+            For each range the span that will hold it, or None if it is best fetched by itself.
+        """
+        work = _Work(key, load, wanted)
+        with self._lock:
+            return self._start(work, self._anticipate(work))
+
+    def _anticipate(self, work: _Work) -> _Ahead | None:
+        """Return what to fetch ahead, if the object is read in order."""
+        hints = [one.hint for one in work.wanted if one.hint is not None]
+        if not hints or not self._settings.read_ahead_refs:
+            return None
+        cursor = self._detector.observe(hints)
+        if cursor is None:
+            return None
+        return self._next_window(cursor, RowHint(hints[0].table, cursor.row))
+
+    def _next_window(self, cursor: Cursor, last: RowHint) -> _Ahead | None:
+        settings = self._settings
+        rows = last.following(cursor.widen(settings.read_ahead_refs))
+        # one window is used while the next is fetched
+        max_bytes = min(settings.read_ahead_bytes, settings.cache_bytes // 2)
+        rows, offsets, lengths = ranges_of(last.table, rows, max_bytes)
+        return _Ahead(cursor, last.table, rows, offsets, lengths) if len(rows) else None
+
+    def _advance(self, work: _Work, ahead: _Ahead, window: list[Span]) -> None:
+        """Fetch the window after one that has come into use."""
+        for span in window:
+            span.on_use = None
+        following = self._next_window(ahead.cursor, ahead.last)
+        if following is not None:
+            self._start(replace(work, wanted=()), following)
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def _start(self, work: _Work, ahead: _Ahead | None) -> list[Span | None]:
+        plan, ahead = self._merged_within_limits(work, ahead)
+        count = len(work.wanted)
+        num_wanted = np.bincount(plan.fetch_of[:count], minlength=len(plan)).tolist()
+        num_ahead = np.bincount(plan.fetch_of[count:], minlength=len(plan)).tolist()
+        spans = [
+            None if num_wanted[i] == 1 and not num_ahead[i] else Span(work.key, *plan[i])
+            for i in range(len(plan))
+        ]
+        for span, left in zip(spans, num_ahead, strict=True):
+            if span is not None:
+                span.left = left
+                self._submit(span, work.load)
+        if ahead is not None:
+            self._keep(work, ahead, [span for span in spans if span is not None and span.left])
+        return [spans[i] for i in plan.fetch_of[:count]]
+
+    def _keep(self, work: _Work, ahead: _Ahead, window: list[Span]) -> None:
+        """Let others find a window; its first use starts the next one."""
+        ahead.cursor.row = ahead.last.row
+        for span in window:
+            span.on_use = partial(self._advance, work, ahead, window)
+            self._spans.add(span)
+
+    def _merged_within_limits(
+        self, work: _Work, ahead: _Ahead | None
+    ) -> tuple[FetchPlan, _Ahead | None]:
+        """Plan requests, with a window that is cut if they are many, and left out without room."""
+        plan = self._merged(work, ahead)
+        if ahead is None:
+            return plan, None
+        fetches, firsts = np.unique(plan.fetch_of[len(work.wanted) :], return_index=True)
+        if len(fetches) > _MAX_WINDOW_REQUESTS:
+            fitting = ahead.first(int(np.sort(firsts)[_MAX_WINDOW_REQUESTS]))
+            return self._merged_within_limits(work, fitting)
+        if not self._spans.make_room(int((plan.ends - plan.starts)[fetches].sum())):
+            return self._merged(work, None), None
+        return plan, ahead
+
+    def _merged(self, work: _Work, ahead: _Ahead | None) -> FetchPlan:
+        starts = np.array([one.start for one in work.wanted], np.int64)
+        lengths = np.array([one.end - one.start for one in work.wanted], np.int64)
+        if ahead is not None:
+            starts = np.concatenate([starts, ahead.offsets])
+            lengths = np.concatenate([lengths, ahead.lengths])
+        settings = self._settings
+        return plan_ranges(
+            starts, lengths, max_gap=settings.max_gap_bytes, max_size=settings.max_request_bytes
+        )
+
+    def _submit(self, span: Span, load: Load) -> None:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="icestream-virtual")
+        self._threads.submit(self._fill, span, load)
+
+    def _fill(self, span: Span, load: Load) -> None:
+        try:
+            data = load(span.start, span.end)
+        except BaseException as error:
+            with self._lock:
+                self._spans.remove(span)
+            span.future.set_exception(error)
+            raise
+        span.future.set_result(data)
