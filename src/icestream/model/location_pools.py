@@ -13,7 +13,6 @@ from icestream.model.locations import (
     BACKSLASH_PATTERN,
     CONTROL_PATTERN,
     DOTS_PATTERN,
-    ENCODED_SLASH_PATTERN,
     FILE_PATTERN,
     OBJECT_PATTERN,
     PLAIN_PATTERN,
@@ -30,11 +29,12 @@ _ODD_BEGINNING = (
     rf"^(?P<beginning>(?:{'|'.join(SCHEME_ALIASES)}|[A-Za-z0-9+._-]*[A-Z][A-Za-z0-9+._-]*)"
     r"://(?:localhost/)?|file://localhost/)"
 )
-_SPACE, _PERCENT = 0x20, 0x25
+_SPACE, _PERCENT, _SLASH = 0x20, 0x25, 0x2F
+_NO_HEX = 16
 _PROBE = 16
 
-_HEX = np.full(256, 16, np.uint8)
-"""The value of each hexadecimal digit; 16 for other bytes."""
+_HEX = np.full(256, _NO_HEX, np.uint8)
+"""The value of each hexadecimal digit."""
 _HEX[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
 _HEX[np.frombuffer(b"ABCDEF", np.uint8)] = np.arange(10, 16)
 
@@ -99,16 +99,14 @@ def canonical_texts(texts: pa.Array) -> tuple[pa.Array, Mask]:
     raw = _bytes(texts)
     canonical, faulty = _decoded(texts) if b"%" in raw else (texts, _none(texts))
     faulty |= starts_with(texts, f"{RELATIVE_SCHEME}://")
-    if _has(raw, b"?", b"#"):
+    if b"?" in raw or b"#" in raw:
         faulty |= matches(texts, r"[?#]")
-    if _has(raw, b"%2f", b"%2F"):
-        faulty |= matches(texts, ENCODED_SLASH_PATTERN)
-    if _has(raw, b"\\", b"%5c", b"%5C"):
-        faulty |= matches(texts, BACKSLASH_PATTERN)
     content = raw if canonical is texts else _bytes(canonical)
+    if b"\\" in content:
+        faulty |= matches(canonical, BACKSLASH_PATTERN)
     if np.frombuffer(content, np.uint8).min(initial=_SPACE) < _SPACE or b"\x7f" in content:
         faulty |= matches(canonical, CONTROL_PATTERN)
-    if _has(content, b"/.", b"\\.") or starts_with(canonical, ".").any():
+    if b"/." in content or b"\\" in content or starts_with(canonical, ".").any():
         faulty |= matches(canonical, DOTS_PATTERN)
     return canonical, faulty | ~_shaped(canonical)
 
@@ -123,30 +121,33 @@ def _shaped(canonical: pa.Array) -> Mask:
 
 
 def _decoded(texts: pa.Array) -> tuple[pa.Array, Mask]:
-    """Return texts percent-decoded, and which of them are not UTF-8 then."""
-    decoded = _percent_decoded(texts)
+    """Return texts percent-decoded, and which have an encoded slash or are not UTF-8 then."""
+    decoded, faulty = _percent_decoded(texts)
     try:
-        return decoded.cast(pa.large_string()), _none(texts)
+        return decoded.cast(pa.large_string()), faulty
     except pa.ArrowInvalid:
-        faulty = np.array([not _is_utf8(text) for text in decoded.to_pylist()])
+        faulty |= np.array([not _is_utf8(text) for text in decoded.to_pylist()])
         valid = pc.if_else(pa.array(faulty), pa.scalar(b"", pa.large_binary()), decoded)
         return valid.cast(pa.large_string()), faulty
 
 
-def _percent_decoded(texts: pa.Array) -> pa.Array:
+def _percent_decoded(texts: pa.Array) -> tuple[pa.Array, Mask]:
+    """Return texts percent-decoded, and which have an encoded slash."""
     data, offsets = _columns(texts)
     data = data.copy()
     at = np.flatnonzero(data[:-2] == _PERCENT)
+    rows = np.searchsorted(offsets, at, side="right") - 1
     high, low = _HEX[data[at + 1]], _HEX[data[at + 2]]
-    ends = offsets[np.searchsorted(offsets, at, side="right")]
-    is_code = (high < _HEX.max()) & (low < _HEX.max()) & (at + 2 < ends)
-    at = at[is_code]
-    data[at] = (high[is_code] << 4) | low[is_code]
+    is_code = (high < _NO_HEX) & (low < _NO_HEX) & (at + 2 < offsets[rows + 1])
+    at, rows, codes = at[is_code], rows[is_code], ((high << 4) | low)[is_code]
+    data[at] = codes
     kept = np.ones(len(data), np.bool_)
     kept[at + 1] = kept[at + 2] = False
     starts = offsets - 2 * np.searchsorted(at, offsets)
     buffers = [None, pa.py_buffer(starts), pa.py_buffer(data[kept])]
-    return pa.Array.from_buffers(pa.large_binary(), len(texts), buffers)
+    has_slash = np.zeros(len(texts), np.bool_)
+    has_slash[rows[codes == _SLASH]] = True
+    return pa.Array.from_buffers(pa.large_binary(), len(texts), buffers), has_slash
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -181,7 +182,3 @@ def _columns(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int
 
 def _bytes(texts: pa.Array) -> bytes:
     return _columns(texts)[0].tobytes()
-
-
-def _has(content: bytes, *wanted: bytes) -> bool:
-    return any(text in content for text in wanted)

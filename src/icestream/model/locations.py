@@ -33,15 +33,14 @@ OBJECT_PATTERN = rf"(?s)^(?:{SCHEME}://[^/@\\]+/.|[^:/@\\]+/.)"
 FILE_PATTERN = r"(?s)^file:///[^/]"
 CONTROL_PATTERN = r"[\x00-\x1f\x7f]"
 DOTS_PATTERN = r"(?:^|[/\\])\.\.?(?:[/\\]|$)"
-ENCODED_SLASH_PATTERN = r"(?i)%2f"
-BACKSLASH_PATTERN = r"(?is)^(?:file|https?)://.*(?:\\|%5c)"
+BACKSLASH_PATTERN = r"(?s)^(?:file|https?)://.*\\"
 
 _PLAIN = re.compile(PLAIN_PATTERN)
 _OBJECT = re.compile(OBJECT_PATTERN)
 _FILE = re.compile(FILE_PATTERN)
 _CONTROL = re.compile(CONTROL_PATTERN)
 _DOTS = re.compile(DOTS_PATTERN.replace("$", r"\Z"))
-_ENCODED_SLASH = re.compile(ENCODED_SLASH_PATTERN)
+_ENCODED_SLASH = re.compile(r"(?i)%2f")
 _BACKSLASH = re.compile(BACKSLASH_PATTERN)
 _QUERY = re.compile(r"[?#]")
 _SCHEME = re.compile(SCHEME)
@@ -126,8 +125,6 @@ def _text_fault(text: str) -> str | None:
         return "is relative to a container, and an absolute one is needed here"
     if _ENCODED_SLASH.search(text):
         return "has an encoded slash; write '/' if it separates folders"
-    if _BACKSLASH.match(text):
-        return "has a backslash, which web servers and file systems take for a slash"
     try:
         decoded = unquote(text, errors="strict") if "%" in text else text
     except UnicodeDecodeError:
@@ -138,6 +135,8 @@ def _text_fault(text: str) -> str | None:
 def _content_fault(decoded: str) -> str | None:
     if _CONTROL.search(decoded):
         return "has a control character"
+    if _BACKSLASH.match(decoded):
+        return "has a backslash, which web servers and file systems take for a slash"
     if _DOTS.search(decoded):
         return "has the segment '.' or '..'; name the object directly"
     return None

@@ -9,9 +9,8 @@ import pyarrow.compute as pc
 
 Int64 = npt.NDArray[np.int64]
 
-_LAST_SEGMENT = r"[^/]+/?$"
-_SCHEME = r"(?:[A-Za-z][A-Za-z0-9+._-]*:///?)?"
-_ROOT = rf"^{_SCHEME}[^/]+/$"
+_LAST_SEGMENT = r"[^/]*/?$"
+_ROOT = r"(?:[A-Za-z][A-Za-z0-9+._-]*:///?[^/]+|[^/:]+)/"
 """A bucket, a host or a first folder: nothing above it can be a prefix."""
 
 
@@ -60,7 +59,7 @@ def prefixes_of_depth(locations: pa.Array, depth: int) -> pa.Array:
 
     Depth 1 is the bucket; a location without any folder stays as it is.
     """
-    pattern = rf"^(?P<prefix>{_SCHEME}(?:[^/]+/){{1,{depth}}})"
+    pattern = rf"^(?P<prefix>{_ROOT}(?:[^/]*/){{0,{depth - 1}}})"
     found = pc.struct_field(pc.extract_regex(locations, pattern), "prefix")
     return pc.coalesce(found, locations)
 
@@ -73,22 +72,14 @@ def _all_folders(weights: LocationWeights) -> pa.Table:
     levels: list[pa.Table] = []
     while len(level := _parents(level)):
         levels.append(level)
-    if not levels:
-        return pa.table({name: level[name] for name in level.column_names})
-    return _summed(pa.concat_tables(levels))
+    return _summed(pa.concat_tables([*levels, level]))
 
 
 def _parents(level: pa.Table) -> pa.Table:
     """Return the folders above, each once, with the sums of what they hold."""
-    paths = level["path"]
-    has_parent = pc.and_(pc.invert(pc.match_substring_regex(paths, _ROOT)), _has_folder(paths))
-    inner = level.filter(has_parent)
+    inner = level.filter(pc.match_substring_regex(level["path"], f"^{_ROOT}."))
     above = pc.replace_substring_regex(inner["path"], _LAST_SEGMENT, "", max_replacements=1)
     return _summed(inner.set_column(0, "path", above))
-
-
-def _has_folder(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.match_substring_regex(paths, rf"^{_SCHEME}[^/]+/.")
 
 
 def _summed(rows: pa.Table) -> pa.Table:

@@ -49,8 +49,10 @@ def commit(
             if solver is None or rebases >= rebase_tries or not _lost_a_race(error):
                 raise
         rebases += 1
-        newer = rebase(context, request.base, request.changes, branch=request.branch, solver=solver)
-        request = replace(request, base=newer)
+        # on a copy: a later failure must leave the session as it was
+        changes = request.changes.copy()
+        newer = rebase(context, request.base, changes, branch=request.branch, solver=solver)
+        request = replace(request, base=newer, changes=changes)
 
 
 def _commit_once(context: Context, request: CommitRequest, rebases: int) -> Snapshot:
