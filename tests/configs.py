@@ -11,7 +11,8 @@ from icestream.model.config import (
     RepositoryConfig,
     RepoUpdateRetryConfig,
 )
-from icestream.model.containers import VirtualChunkContainer
+from icestream.model.containers import VirtualChunkContainer, s3_options
+from icestream.model.extension_config import ExtensionConfig, LocationCompressionRule
 from icestream.model.manifest_conditions import (
     ManifestPreloadCondition,
     ManifestSplitCondition,
@@ -29,7 +30,7 @@ from icestream.model.object_stores import (
     ObjectStoreConfig,
     S3Options,
 )
-from icestream.model.storage_config import StorageRetriesSettings
+from icestream.model.storage_config import StorageRetriesSettings, StorageSettings
 
 Preload = ManifestPreloadCondition
 Split = ManifestSplitCondition
@@ -183,10 +184,54 @@ def container_maps(draw: st.DrawFn) -> dict[str, VirtualChunkContainer]:
     """Return containers with prefixes and names of their own."""
     found = {}
     for i, (scheme, store) in enumerate(draw(st.lists(_places, max_size=4))):
-        prefix = f"{scheme}://bucket{i}/folder/"
+        host = "/" if scheme == "file" else ""
+        prefix = f"{scheme}://{host}bucket{i}/folder/"
         name = draw(st.none() | st.just(f"name {i}"))
         found[prefix] = VirtualChunkContainer(prefix, store, name)
+    for i, (_, store) in enumerate(draw(st.lists(_places, max_size=3))):
+        container = draw(_own_containers(i, store))
+        found[container.key] = container
     return found
+
+
+@st.composite
+def _own_containers(draw: st.DrawFn, i: int, store: AnyObjectStoreConfig) -> VirtualChunkContainer:
+    """Return a container that icechunk cannot have."""
+    prefix = draw(
+        st.sampled_from([f"models{i}", f"models{i}://", f"models{i}/dev", f"m{i}://a/b/"])
+    )
+    container = VirtualChunkContainer(prefix, store, draw(st.none() | st.just(f"own {i}")))
+    if draw(st.booleans()):
+        container.name = f"template {i}"
+        container.url_prefix = f"models{i}/"
+        container.url_template = f"models{i}/{{}}/x-{{}}.nc"
+        container.default_template_arguments = draw(st.none() | st.tuples(st.none() | st.just("é")))
+    if draw(st.booleans()):
+        container.settings = StorageSettings(retries=StorageRetriesSettings(max_tries=3))
+    if s3_options(store) is None:
+        container.region_note = draw(st.none() | st.just("africa-south1"))
+    return container
+
+
+_extensions = st.builds(
+    ExtensionConfig,
+    default_containers=st.booleans(),
+    location_compression=st.none()
+    | st.lists(
+        st.builds(
+            LocationCompressionRule,
+            arrays=st.none() | split_conditions,
+            enabled=st.none() | st.booleans(),
+            settings=st.none() | st.builds(ManifestVirtualChunkLocationCompressionConfig, u16),
+        ),
+        max_size=2,
+    ).map(tuple),
+)
+
+
+def own_containers(config: RepositoryConfig) -> list[VirtualChunkContainer]:
+    """Return the containers that icechunk cannot have."""
+    return [c for c in config.list_virtual_chunk_containers() if any(c.icechunk_faults())]
 
 
 @st.composite
@@ -225,8 +270,11 @@ def configs(draw: st.DrawFn) -> RepositoryConfig:
             num_updates_per_repo_info_file=u16,
         )
     )
+    config.icestream = draw(st.none() | _extensions)
     unknown = st.dictionaries(keys.map(lambda key: f"x-{key}"), json_values, max_size=2)
-    for node in (config, config.compression, config.manifest):
-        if node is not None:
+    for node in (config, config.compression, config.manifest, *own_containers(config)):
+        if isinstance(node, VirtualChunkContainer):
+            node.own_extra = draw(unknown)
+        elif node is not None:
             node.extra = draw(unknown)
     return config

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from icestream.credentials import (
+    AnyHttpCredential,
     Credentials,
     HttpCredentials,
     HttpHeaders,
@@ -28,7 +29,7 @@ def renewed() -> HttpHeaders:
     return http_bearer_headers(f"{SECRET}-{len(calls)}", expires_after=ends)
 
 
-EVERY_KIND = {
+EVERY_KIND: dict[str, AnyHttpCredential] = {
     "bearer": http_bearer_credentials(SECRET),
     "header": http_header_credentials({"X-Api-Key": SECRET}),
     "function": http_refreshable_credentials(renewed, scatter_initial_credentials=True),

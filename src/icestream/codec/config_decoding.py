@@ -8,9 +8,22 @@ from typing import Any
 
 from icestream.codec.config_encoding import HIGHEST_NUM_REFS, SEED_ERA_KEY
 from icestream.codec.container_decoding import read_containers
+from icestream.codec.extension_containers import add_own_containers
+from icestream.codec.extension_upgrades import upgraded_extension
 from icestream.codec.tree_reading import TreeReader
 from icestream.model.config import ContainersRule, RepositoryConfig
-from icestream.model.config_nodes import U32, Choice, ConfigNode, Fault, Part, Rule, joined, rules
+from icestream.model.config_nodes import (
+    U32,
+    Choice,
+    ConfigNode,
+    Fault,
+    Part,
+    PartList,
+    Rule,
+    joined,
+    rules,
+)
+from icestream.model.extension_config import EXTENSION_VERSION, ArraysRule, ExtensionConfig
 from icestream.model.manifest_conditions import (
     COMPOUND_VARIANTS,
     NUM_REFS,
@@ -29,6 +42,8 @@ def config_of_tree(tree: Any) -> tuple[RepositoryConfig, list[Fault]]:
     """Return the configuration in a tree and all that is wrong with it."""
     reader = TreeReader()
     config = _node(reader, RepositoryConfig, tree, "")
+    if config.icestream is not None:
+        _finish_extension(reader, config, config.icestream)
     overwrite_refs = config.extra.pop(SEED_ERA_KEY, None)
     if overwrite_refs is not None:
         reason = "has become storage.unsafe_use_conditional_create and _update; it is not saved"
@@ -38,12 +53,39 @@ def config_of_tree(tree: Any) -> tuple[RepositoryConfig, list[Fault]]:
             unsafe_use_conditional_create=False, unsafe_use_conditional_update=False
         )
         config.storage = unsafe.merge(config.storage) if config.storage else unsafe
-    return config, [*reader.faults, *config.faults()]
+    return config, list(dict.fromkeys([*reader.faults, *config.faults()]))
+
+
+def _finish_extension(
+    reader: TreeReader, config: RepositoryConfig, extension: ExtensionConfig
+) -> None:
+    """Put the containers among the others, and forget what needs no saying."""
+    if extension.version is not None and extension.version > EXTENSION_VERSION:
+        reason = f"is {extension.version}, of a newer icestream: what it added has no effect here"
+        reader.faults.append(Fault("icestream.version", reason, tolerated=True))
+    else:
+        extension.version = None
+    stored = extension.extra.pop("containers", None)
+    if stored is not None:
+        containers = config.virtual_chunk_containers or {}
+        unread = add_own_containers(
+            reader,
+            stored,
+            containers,
+            lambda tree, path: _node(reader, StorageSettings, tree, path),
+        )
+        config.virtual_chunk_containers = containers
+        if unread:
+            extension.extra["containers"] = unread
+    if extension == ExtensionConfig():
+        config.icestream = None
 
 
 def _node[T: ConfigNode](reader: TreeReader, node_type: type[T], tree: Any, path: str) -> T:
     node = node_type()
     content = reader.mapping(tree, path)
+    if node_type is ExtensionConfig:
+        content = upgraded_extension(content)
     known = rules(node_type)
     for name, rule in known.items():
         if content.get(name) is not None:
@@ -60,14 +102,25 @@ def _value(reader: TreeReader, rule: Rule, tree: Any, path: str) -> Any:
             return reader.choice(tree, path, rule.names)
         case PreloadRule():
             return _condition(reader, ManifestPreloadCondition, tree, path)
+        case ArraysRule():
+            return _condition(reader, ManifestSplitCondition, tree, path)
+        case ContainersRule():
+            return read_containers(reader, tree, path)
+        case _:
+            return _values(reader, rule, tree, path)
+
+
+def _values(reader: TreeReader, rule: Rule, tree: Any, path: str) -> Any:
+    match rule:
+        case PartList():
+            parts = enumerate(reader.items(tree, path))
+            return tuple(_node(reader, rule.type, part, f"{path}[{i}]") for i, part in parts)
         case SplitSizesRule():
             found = (
                 _split_rule(reader, pair, f"{path}[{i}]")
                 for i, pair in enumerate(reader.items(tree, path))
             )
             return tuple(pair for pair in found if pair is not None)
-        case ContainersRule():
-            return read_containers(reader, tree, path)
         case _:
             return tree
 

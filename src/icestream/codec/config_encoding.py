@@ -8,10 +8,17 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from icestream.codec.extension_containers import (
+    CHECKSUM_NAMES,
+    fits_icechunk,
+    has_own_settings,
+    own_container_tree,
+)
 from icestream.codec.yaml_documents import Tagged
 from icestream.model.config import RepositoryConfig
 from icestream.model.config_nodes import Choice, ConfigNode, rules
 from icestream.model.containers import VirtualChunkContainer
+from icestream.model.extension_config import EXTENSION_VERSION
 from icestream.model.manifest_conditions import (
     COMPOUND_VARIANTS,
     NUM_REFS,
@@ -23,13 +30,14 @@ from icestream.model.manifest_conditions import (
 )
 from icestream.model.object_stores import (
     AnyObjectStoreConfig,
-    ChecksumAlgorithm,
     ObjectStoreConfig,
 )
 from icestream.model.platforms import s3_options
 
 SEED_ERA_KEY = "unsafe_overwrite_refs"
 """What `storage.unsafe_use_conditional_*` was called once; read, never written."""
+
+EXTENSION_KEY = "icestream"
 
 UNSAVED_KEYS = frozenset({"storage", SEED_ERA_KEY})
 
@@ -48,29 +56,49 @@ STORE_VARIANTS: Mapping[str, type[AnyObjectStoreConfig]] = {
     "azure": ObjectStoreConfig.Azure,
     **S3_VARIANTS,
 }
-CHECKSUM_ALGORITHMS: Mapping[str, ChecksumAlgorithm] = {
-    "crc32": ChecksumAlgorithm.Crc32,
-    "crc32c": ChecksumAlgorithm.Crc32c,
-    "crc64_nvme": ChecksumAlgorithm.Crc64Nvme,
-    "sha1": ChecksumAlgorithm.Sha1,
-    "sha256": ChecksumAlgorithm.Sha256,
-}
 HIGHEST_NUM_REFS = 2**32 - 1
 
 _STORE_NAMES = {store_type: name for name, store_type in STORE_VARIANTS.items()}
-_CHECKSUM_NAMES = {algorithm: name for name, algorithm in CHECKSUM_ALGORITHMS.items()}
 
 
 def config_tree(config: RepositoryConfig) -> dict[str, Any]:
     """Return the tree to save, which shares parts with the configuration.
 
-    It has everything that is set but the storage settings.
+    It has everything that is set but the storage settings. What icechunk cannot have is under one
+    key, which it passes over.
     """
-    tree = _node_tree(config)
+    tree = node_tree(config)
+    if config.virtual_chunk_containers is not None:
+        tree["virtual_chunk_containers"] = {
+            key: _container_tree(container)
+            for key, container in config.virtual_chunk_containers.items()
+            if fits_icechunk(container)
+        }
+    extension = extension_tree(config)
+    if extension is not None:
+        tree[EXTENSION_KEY] = extension
     return {key: value for key, value in tree.items() if key not in UNSAVED_KEYS}
 
 
-def _node_tree(node: ConfigNode) -> dict[str, Any]:
+def extension_tree(config: RepositoryConfig) -> dict[str, Any] | None:
+    """Return what is saved of a configuration that icechunk does not have."""
+    containers = [
+        own_container_tree(container, node_tree)
+        for container in (config.virtual_chunk_containers or {}).values()
+        if not fits_icechunk(container) or has_own_settings(container)
+    ]
+    if config.icestream is None and not containers:
+        return None
+    settings = {} if config.icestream is None else node_tree(config.icestream)
+    version = max(settings.pop("version", EXTENSION_VERSION), EXTENSION_VERSION)
+    containers += settings.pop("containers", [])
+    if containers:
+        settings["containers"] = containers
+    return {"version": version, **settings}
+
+
+def node_tree(node: ConfigNode) -> dict[str, Any]:
+    """Return the tree of one part of a configuration."""
     tree: dict[str, Any] = {}
     for name, rule in rules(type(node)).items():
         value = getattr(node, name)
@@ -83,16 +111,15 @@ def _node_tree(node: ConfigNode) -> dict[str, Any]:
 
 def _value_tree(value: Any) -> Any:
     match value:
-        case VirtualChunkContainer():
-            return {**_node_tree(value), "store": _store_tree(value)}
         case ConfigNode():
-            return _node_tree(value)
+            return node_tree(value)
         case ArrayCondition():
             return _condition_tree(value)
-        case dict():
-            return {key: _value_tree(container) for key, container in value.items()}
         case tuple() | list():
-            return [_split_rule_tree(*rule) for rule in value]
+            return [
+                node_tree(part) if isinstance(part, ConfigNode) else _split_rule_tree(*part)
+                for part in value
+            ]
         case _:
             return value
 
@@ -139,6 +166,12 @@ def _split_size_tree(dim: AnyDimCondition, size: int) -> dict[str, Any]:
     return {"condition": condition, "num_chunks": size, **dim.extra}
 
 
+def _container_tree(container: VirtualChunkContainer) -> dict[str, Any]:
+    name = {} if container.name is None else {"name": container.name}
+    store = _store_tree(container)
+    return {"url_prefix": container.url_prefix, "store": store, **name, **container.extra}
+
+
 def _store_tree(container: VirtualChunkContainer) -> Any:
     store = container.store
     name = _STORE_NAMES[type(store)]
@@ -146,7 +179,7 @@ def _store_tree(container: VirtualChunkContainer) -> Any:
     if options is not None:
         content = {f.name: getattr(options, f.name) for f in fields(options)}
         algorithm = options.checksum_algorithm
-        content["checksum_algorithm"] = algorithm and _CHECKSUM_NAMES[algorithm]
+        content["checksum_algorithm"] = algorithm and CHECKSUM_NAMES[algorithm]
         return Tagged(name, {**content, **container.store_extra})
     match store:
         case ObjectStoreConfig.LocalFileSystem():

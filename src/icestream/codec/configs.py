@@ -5,10 +5,11 @@ Storage settings are never saved. Keys that this version does not know are kept.
 
 import warnings
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from icestream.codec.config_decoding import config_of_tree
-from icestream.codec.config_encoding import config_tree
+from icestream.codec.config_encoding import EXTENSION_KEY, config_tree, extension_tree
 from icestream.codec.flexbuffers import decode_flex, encode_flex
 from icestream.codec.yaml_documents import MAX_DEPTH, Tagged, dump_yaml, load_yaml
 from icestream.errors import ErrorKind, FormatError, InvalidInputError
@@ -49,6 +50,31 @@ def decode_config_yaml(data: bytes | memoryview, *, name: str) -> RepositoryConf
         FormatError: The bytes hold no valid configuration; every fault is named.
     """
     return _config(load_yaml(bytes(data), name=name), name)
+
+
+def encode_extension(config: RepositoryConfig) -> dict[str, Any] | None:
+    """Return what icechunk drops when it saves a configuration, as plain values; None if nothing.
+
+    Raises:
+        InvalidInputError: icechunk could not open a repository with this configuration.
+    """
+    raise_faults([fault for fault in config.faults() if not fault.tolerated])
+    tree = extension_tree(config)
+    return None if tree is None else _plain(tree, tagged=False)
+
+
+def with_extension(
+    config: RepositoryConfig, extension: Mapping[str, Any], *, name: str
+) -> RepositoryConfig:
+    """Return a configuration with what `encode_extension` had returned, in place of its own.
+
+    Raises:
+        FormatError: The values are no such thing.
+    """
+    tree = {**_plain(config_tree(config), tagged=False), EXTENSION_KEY: dict(extension)}
+    restored = _config(tree, name)
+    restored.storage = deepcopy(config.storage)
+    return restored
 
 
 def _checked_tree(config: RepositoryConfig) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from dataclasses import fields
 from typing import Any
 
-from icestream.codec.config_encoding import CHECKSUM_ALGORITHMS, S3_VARIANTS, STORE_VARIANTS
+from icestream.codec.config_encoding import S3_VARIANTS, STORE_VARIANTS
+from icestream.codec.extension_containers import CHECKSUM_ALGORITHMS
 from icestream.codec.tree_reading import TreeReader
 from icestream.model.config_nodes import joined
 from icestream.model.containers import VirtualChunkContainer
@@ -32,6 +33,8 @@ def _container(reader: TreeReader, tree: Any, path: str) -> VirtualChunkContaine
         url_prefix += "/"  # icechunk repairs it in the same way
     container = VirtualChunkContainer(url_prefix, store, extra.pop("name", None))
     container.extra, container.store_extra = extra, store_extra
+    container.is_stored_by_icechunk = True
+    reader.faults.extend(container.icechunk_faults(path))
     return container
 
 

@@ -16,7 +16,6 @@ from icestream.codec.location_frames import (
     FrameTemplate,
     common_prefix,
 )
-from icestream.codec.shared_texts import SharedTexts
 from icestream.codec.text_columns import as_texts
 from icestream.model.manifests import LocationCompression
 
@@ -39,15 +38,15 @@ class CompressedLocations:
 
 
 def compress_locations(
-    locations: SharedTexts, settings: LocationCompression | None, num_refs: int
+    texts: pa.ChunkedArray, settings: LocationCompression | None
 ) -> CompressedLocations | None:
-    """Compress each location once; None when the settings or the locations speak against it."""
-    if settings is None or min(num_refs, locations.num_rows) < settings.min_num_chunks:
+    """Compress distinct locations; None when the settings or the locations speak against it."""
+    if settings is None or len(texts) < settings.min_num_chunks:
         return None
-    is_short = pc.binary_length(locations.texts).to_numpy() <= MAX_LOCATION_BYTES
+    is_short = pc.binary_length(texts).to_numpy() <= MAX_LOCATION_BYTES
     if not is_short.any():
         return None
-    short = locations.texts if is_short.all() else locations.texts.filter(pa.array(is_short))
+    short = texts if is_short.all() else texts.filter(pa.array(is_short))
     dictionary, blocks = _compress_alike(short, settings) or _compress_each(short, settings)
     if dictionary is None:
         return None
@@ -127,11 +126,9 @@ class LocationExpander:
         """Return the locations that these frames hold, one each."""
         frames = frames.cast(pa.large_binary())
         try:
-            sizes = _content_sizes(frames)
-            if sizes is None:
-                expanded = self._expand_singly(frames)
-            else:
-                expanded = self._expand_together(frames, sizes)
+            expanded = self._expand_alike(frames)
+            if expanded is None:
+                expanded = self._expand_any(frames)
         except zstandard.ZstdError as error:
             raise self._flat.wrong(
                 f"has a compressed location that is damaged ({error})"
@@ -145,6 +142,24 @@ class LocationExpander:
             dictionary = zstandard.ZstdCompressionDict(self._dictionary)
             self._decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
         return self._decompressor
+
+    def _expand_alike(self, frames: pa.Array) -> pa.Array | None:
+        """Expand frames that were made with a template; None if they were not."""
+        first = frames[0].as_py()
+        template = FrameTemplate.of_frame(first)
+        if template is None:
+            return None
+        prefix = self._expand_one(first)[: template.prefix_size]
+        expanded = template.expand(frames, prefix)
+        if expanded is not None:
+            self._flat.charge(pc.sum(pc.binary_length(expanded)).as_py())
+        return expanded
+
+    def _expand_any(self, frames: pa.Array) -> pa.Array:
+        sizes = _content_sizes(frames)
+        if sizes is None:
+            return self._expand_singly(frames)
+        return self._expand_together(frames, sizes)
 
     def _expand_together(self, frames: pa.Array, sizes: Int64) -> pa.Array:
         """Decompress frames of known size as one stream."""

@@ -128,7 +128,7 @@ def _plan_manifest(tables: list[ChunkTable], compression: LocationCompression | 
     locations = share_texts([(t.location_code, t.locations) for t in tables])
     etags = share_texts([(t.etag_code, t.etags) for t in tables])
     _check_apparent_size(tables, locations.row_bytes + etags.row_bytes)
-    compressed = compress_locations(locations, compression, sum(len(t) for t in tables))
+    compressed = compress_locations(locations.texts, compression)
     masks = [_compressed_entries(locations, compressed, i) for i in range(len(tables))]
     layouts = [_plan_layout(table, mask) for table, mask in zip(tables, masks, strict=True)]
     places, end = _place_sections(tables, layouts)

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 
 from icestream.errors import ErrorKind, SessionStateError
 from icestream.model.chunk_refs import ChunkRef
-from icestream.model.chunk_tables import ChunkTable, overlay
+from icestream.model.chunk_tables import ChunkTable, concat, overlay
 from icestream.model.ids import NodeId, SnapshotId
 from icestream.model.nodes import ArrayNode, Node
 from icestream.model.transaction_logs import Move, TransactionLog, merge_moves
@@ -31,14 +33,15 @@ class ArrayEdits:
 
     def set_table(self, table: ChunkTable) -> None:
         """Set many chunks; rows of kind `uninitialized` delete."""
-        tables = [*self.tables]
-        if self.singles:
-            tables.append(ChunkTable.from_refs(self.singles, self.rank))
-        tables.append(table)
+        tables = [*self._all_tables(), table]
         while len(tables) > 1 and len(tables[-2]) <= 2 * len(tables[-1]):
             newer = tables.pop()
             tables.append(overlay(tables.pop(), newer))
         self._become(tables)
+
+    def add_fork(self, table: ChunkTable) -> None:
+        """Set the chunks of a fork; the tables of many forks are joined at once, when needed."""
+        self._become([*self._all_tables(), table])
 
     def find(self, index: tuple[int, ...]) -> tuple[bool, ChunkRef | None]:
         """Return whether the chunk was edited, and what it is now."""
@@ -53,14 +56,15 @@ class ArrayEdits:
 
     def table(self) -> ChunkTable:
         """Return all edits as one table."""
-        if self.singles or not self.tables:
-            self.set_table(ChunkTable.empty(self.rank))
-        tables = [*self.tables]
-        while len(tables) > 1:
-            newer = tables.pop()
-            tables.append(overlay(tables.pop(), newer))
-        self._become(tables)
-        return tables[0]
+        joined = _joined(self._all_tables() or [ChunkTable.empty(self.rank)])
+        self._become([joined])
+        return joined
+
+    def _all_tables(self) -> list[ChunkTable]:
+        """Return all edits as tables, oldest first."""
+        if not self.singles:
+            return self.tables
+        return [*self.tables, ChunkTable.from_refs(self.singles, self.rank)]
 
     def _become(self, tables: list[ChunkTable]) -> None:
         """Let `tables` be all edits.
@@ -77,6 +81,15 @@ class ArrayEdits:
 
     def __len__(self) -> int:
         return len(self.singles) + sum(len(table) for table in self.tables)
+
+
+def _joined(tables: list[ChunkTable]) -> ChunkTable:
+    """Return tables as one, the later winning; those that follow each other are only appended."""
+    filled = [table for table in tables if len(table)]
+    in_order = sorted(filled, key=lambda table: table.index[0].tolist())
+    if all(a.index[-1].tolist() < b.index[0].tolist() for a, b in pairwise(in_order)):
+        return concat(in_order or tables)
+    return reduce(overlay, tables)
 
 
 @dataclass(slots=True)
@@ -134,7 +147,7 @@ class ChangeSet:
         self.chunks = {i: edits for i, edits in self.chunks.items() if i in alive}
         for node_id, edits in other.chunks.items():
             if len(edits):
-                self.chunks.setdefault(node_id, ArrayEdits(edits.rank)).set_table(edits.table())
+                self.chunks.setdefault(node_id, ArrayEdits(edits.rank)).add_fork(edits.table())
 
 
 def _check_same_origin(

@@ -4,7 +4,7 @@ Everything is optional: None means unset. `effective` (in `effective_config`) fi
 defaults, `validate` says what is wrong.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -24,6 +24,7 @@ from icestream.model.config_nodes import (
     joined,
 )
 from icestream.model.containers import VirtualChunkContainer
+from icestream.model.extension_config import ExtensionConfig, LocationCompressionRule
 from icestream.model.manifest_config import ManifestConfig
 from icestream.model.storage_config import StorageRetriesSettings, StorageSettings
 
@@ -88,24 +89,24 @@ class ContainersRule:
         seen: dict[tuple[str, str], str] = {}
         for key, container in value.items():
             at = joined(path, str(key))
-            if isinstance(container, VirtualChunkContainer):
-                yield from container.faults(at)
-                yield from _repetitions(container, at, seen)
-            else:
+            if not isinstance(container, VirtualChunkContainer):
                 yield Fault(at, f"{container!r} is not a VirtualChunkContainer")
+                continue
+            faults = list(container.faults(at))
+            yield from faults
+            if all(fault.tolerated for fault in faults):
+                yield from _repetitions(container, at, seen)
 
 
 def _repetitions(
     container: VirtualChunkContainer, path: str, seen: dict[tuple[str, str], str]
 ) -> Iterator[Fault]:
-    """Yield a fault for a prefix or name that is in `seen`, and add those that are not."""
-    for identity in ("url_prefix", "name"):
-        text = getattr(container, identity)
-        if isinstance(text, str):
-            first = seen.setdefault((identity, text), path)
-            if first != path:
-                reason = f"{text!r} is also that of {first}"
-                yield Fault(joined(path, identity), reason, tolerated=True)
+    """Yield a fault for a place or name that is in `seen`, and add those that are not."""
+    for identity in container.identities():
+        first = seen.setdefault(identity, path)
+        if first != path:
+            reason = f"{getattr(container, identity[0])!r} is also that of {first}"
+            yield Fault(joined(path, identity[0]), reason, tolerated=True)
 
 
 @dataclass(slots=True, repr=False)
@@ -123,7 +124,7 @@ class RepositoryConfig(ConfigNode):
     virtual_chunk_containers: Annotated[
         dict[str, VirtualChunkContainer] | None, ContainersRule()
     ] = None
-    """By url prefix."""
+    """By url prefix or template."""
     manifest: Annotated[ManifestConfig | None, Part(ManifestConfig)] = None
     repo_update_retries: Annotated[RepoUpdateRetryConfig | None, Part(RepoUpdateRetryConfig)] = None
     num_updates_per_repo_info_file: Annotated[int | None, LIMIT_U16] = None
@@ -131,6 +132,10 @@ class RepositoryConfig(ConfigNode):
     max_concurrent_decodes: Annotated[int | None, LIMIT_U16] = None
     previous_file: Annotated[str | None, TEXT] = field(default=None, init=False)
     """Unused by the format; kept as read."""
+    icestream: Annotated[ExtensionConfig | None, Part(ExtensionConfig)] = field(
+        default=None, init=False
+    )
+    """What icechunk does not have."""
     replaces_containers: bool = field(default=False, init=False, compare=False)
     """Whether the containers were cleared, so that merging does not bring any back."""
 
@@ -139,10 +144,37 @@ class RepositoryConfig(ConfigNode):
         """Return a configuration with nothing set."""
         return RepositoryConfig()
 
+    @property
+    def default_containers(self) -> bool:
+        """Whether there are containers for the common platforms without declaring them."""
+        return self.icestream is None or self.icestream.default_containers is not False
+
+    @default_containers.setter
+    def default_containers(self, wanted: bool) -> None:
+        self._extension().default_containers = wanted
+
+    @property
+    def location_compression_rules(self) -> tuple[LocationCompressionRule, ...]:
+        """How locations of single arrays are compressed; the first rule for an array decides."""
+        return (self.icestream and self.icestream.location_compression) or ()
+
+    @location_compression_rules.setter
+    def location_compression_rules(self, rules: Iterable[LocationCompressionRule]) -> None:
+        self._extension().location_compression = tuple(rules)
+
+    def _extension(self) -> ExtensionConfig:
+        if self.icestream is None:
+            self.icestream = ExtensionConfig()
+        return self.icestream
+
+    def list_virtual_chunk_containers(self) -> list[VirtualChunkContainer]:
+        """Return the containers that were set, without the default ones."""
+        return list((self.virtual_chunk_containers or {}).values())
+
     def get_virtual_chunk_container(self, name: str) -> VirtualChunkContainer | None:
-        """Return the container with this url prefix or name."""
+        """Return the container with this url prefix, template or name."""
         containers = self.virtual_chunk_containers or {}
-        named = (c for c in containers.values() if name in {c.url_prefix, c.name})
+        named = (c for c in containers.values() if name in {c.url_prefix, c.url_template, c.name})
         return containers.get(name) or next(named, None)
 
     def set_virtual_chunk_container(self, cont: VirtualChunkContainer) -> None:
@@ -153,8 +185,8 @@ class RepositoryConfig(ConfigNode):
         """
         raise_faults(list(cont.faults()))
         containers = self.virtual_chunk_containers or {}
-        kept = {key: other for key, other in containers.items() if not _same(other, cont)}
-        self.virtual_chunk_containers = {**kept, cont.url_prefix: cont}
+        kept = {key: other for key, other in containers.items() if not cont.replaces(other)}
+        self.virtual_chunk_containers = {**kept, cont.key: cont}
 
     def clear_virtual_chunk_containers(self) -> None:
         """Remove all containers; merged over another configuration, remove its containers too."""
@@ -172,10 +204,11 @@ class RepositoryConfig(ConfigNode):
         merged.replaces_containers = self.replaces_containers or other.replaces_containers
         mine, theirs = self.virtual_chunk_containers, other.virtual_chunk_containers
         if mine and theirs is not None and not other.replaces_containers:
+            taken = {identity for c in theirs.values() for identity in c.identities()}
             kept = {
                 key: container
                 for key, container in mine.items()
-                if key not in theirs and not any(_same(container, c) for c in theirs.values())
+                if key not in theirs and taken.isdisjoint(container.identities())
             }
             merged.virtual_chunk_containers = deepcopy({**kept, **theirs})
         return merged
@@ -196,8 +229,3 @@ def raise_faults(faults: list[Fault]) -> None:
         raise InvalidInputError(
             f"invalid configuration: {'; '.join(map(str, faults))}", kind=ErrorKind.INVALID_CONFIG
         )
-
-
-def _same(one: VirtualChunkContainer, other: VirtualChunkContainer) -> bool:
-    same_name = one.name is not None and one.name == other.name
-    return same_name or one.url_prefix == other.url_prefix

@@ -92,6 +92,21 @@ class Part:
             yield Fault(path, f"{value!r} is not a {self.type.__name__}")
 
 
+@dataclass(frozen=True, slots=True)
+class PartList:
+    """Several nested parts of one kind, in order."""
+
+    type: "type[ConfigNode]"
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        """Yield what is wrong with the value."""
+        if not isinstance(value, tuple):
+            yield Fault(path, f"{value!r} is not a tuple of {self.type.__name__}")
+            return
+        for i, part in enumerate(value):
+            yield from Part(self.type).faults(part, f"{path}[{i}]")
+
+
 U8 = Integer(0, 2**8 - 1)
 U16 = Integer(0, 2**16 - 1)
 U32 = Integer(0, 2**32 - 1)

@@ -136,6 +136,10 @@ class VirtualChunkContainer(ConfigNode):
     """Where the objects are, on platforms whose clients need not know it."""
     store_extra: dict[str, Any] = field(default_factory=dict, init=False)
     """Options of an S3 store that this version does not know, as they were read."""
+    own_extra: dict[str, Any] = field(default_factory=dict, init=False)
+    """Keys beside those of icechunk that this version does not know, as they were read."""
+    is_stored_by_icechunk: bool = field(default=False, init=False, compare=False)
+    """It was read from icechunk's own list, and belongs there whatever its rules are by now."""
 
     @staticmethod
     def of(
@@ -194,15 +198,18 @@ class VirtualChunkContainer(ConfigNode):
         """What it is called among the containers of a configuration: its template or its prefix."""
         return self.url_template or self.url_prefix
 
-    def is_same_place(self, other: "VirtualChunkContainer") -> bool:
-        """Tell whether the prefixes or templates are the same, however they are spelled."""
-        if self.url_template or other.url_template:
-            return self.url_template == other.url_template
-        return not set(prefix_keys(self.url_prefix)).isdisjoint(prefix_keys(other.url_prefix))
+    def identities(self) -> Iterator[tuple[str, str]]:
+        """Yield what no other container of a configuration may have, with the name of its field."""
+        if self.name is not None:
+            yield "name", self.name
+        if self.url_template is not None:
+            yield "url_template", self.url_template
+        else:
+            yield from (("url_prefix", key) for key in prefix_keys(str(self.url_prefix)))
 
     def replaces(self, other: "VirtualChunkContainer") -> bool:
         """Tell whether only one of the two can be in a configuration."""
-        return self.is_same_place(other) or (self.name is not None and self.name == other.name)
+        return not set(self.identities()).isdisjoint(other.identities())
 
     def faults(self, path: str = "") -> Iterator[Fault]:
         """Yield everything that is wrong with the container, at `path` in the document."""

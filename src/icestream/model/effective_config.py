@@ -165,7 +165,8 @@ class EffectiveConfig:
     caching: EffectiveCaching = EffectiveCaching()
     storage: EffectiveStorage = EffectiveStorage()
     virtual_chunk_containers: Mapping[str, VirtualChunkContainer] = field(default_factory=dict)
-    """Those that follow the rules, by url prefix."""
+    """Those that follow the rules, by url prefix or template."""
+    default_containers: bool = True
     manifest: EffectiveManifest = EffectiveManifest()
     repo_update_retries: EffectiveRepoUpdateRetries = EffectiveRepoUpdateRetries()
     num_updates_per_repo_info_file: int = 1000
@@ -174,9 +175,13 @@ class EffectiveConfig:
 def effective(config: RepositoryConfig) -> EffectiveConfig:
     """Return the settings in force under a configuration."""
     containers = (config.virtual_chunk_containers or {}).values()
-    usable = {c.url_prefix: c for c in containers if not any(c.faults())}
+    usable = {c.key: c for c in containers if not any(c.faults())}
     resolved: EffectiveConfig = _resolved(config, EffectiveConfig())
-    return replace(resolved, virtual_chunk_containers=usable)
+    return replace(
+        resolved,
+        virtual_chunk_containers=usable,
+        default_containers=config.default_containers,
+    )
 
 
 def _resolved(node: ConfigNode, defaults: Any) -> Any:

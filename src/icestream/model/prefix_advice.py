@@ -6,10 +6,9 @@ counted with the same functions that rewrite locations, so that it is what will 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from os.path import commonprefix
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -119,7 +118,7 @@ def _propose(
     for folder in choose_folders(heaviest_folders(weights, _CANDIDATES), existing, limits):
         store = _store_of(folder, in_force)
         if store is not None:
-            container = VirtualChunkContainer(folder, store, _new_name(folder, taken))
+            container = VirtualChunkContainer(folder, store, unused_name(folder, taken))
             taken.add(container.name or "")
             proposed.append(container)
     if not limits.templates:
@@ -128,7 +127,7 @@ def _propose(
 
 
 def _store_of(folder: str, containers: ContainerSet) -> AnyObjectStoreConfig | None:
-    """Return how to reach a folder: as it is reached now, or by its scheme; None if neither says."""
+    """Return how to reach a folder: as now, or by its scheme; None if neither says."""
     covering = containers.find(f"{folder}x")
     if covering is not None:
         return deepcopy(covering.store)
@@ -255,7 +254,8 @@ def _base_name(folder: str) -> str:
     return name
 
 
-def _new_name(folder: str, taken: set[str]) -> str:
+def unused_name(folder: str, taken: Container[str]) -> str:
+    """Return a name for the container of a folder that is not taken."""
     base = _base_name(folder)
     name, number = base, 2
     while name in taken:
@@ -277,7 +277,9 @@ def _with_template(
         if owner.key == container.key:
             template = find_template(container.url_prefix, locations.filter(pa.array(rows)))
             if template is not None:
-                templated = replace(container)
+                templated = VirtualChunkContainer(
+                    container.url_prefix, container.store, container.name
+                )
                 templated.url_template = template
                 return templated
     return container
@@ -290,39 +292,45 @@ def find_template(prefix: str, locations: pa.Array) -> str | None:
     """
     rests = pc.utf8_slice_codeunits(locations, len(prefix))
     is_plain = pc.match_substring_regex(locations, PLAIN_ARGUMENTS)
-    depths = pc.count_substring(rests, "/")
-    if len(rests) < 2 or not pc.all(is_plain).as_py() or len(pc.unique(depths)) > 1:  # noqa: PLR2004  one location shows no pattern
+    depths = pc.unique(pc.count_substring(rests, "/"))
+    segments = pc.list_flatten(pc.split_pattern(rests, "/"))
+    has_empty = pc.any(pc.equal(segments, ""))
+    if not pc.all(is_plain).as_py() or len(depths) > 1 or has_empty.as_py():
         return None
     depth = depths[0].as_py() + 1
-    segments = pc.list_flatten(pc.split_pattern(rests, "/"))
     columns = [segments.take(pa.array(np.arange(i, len(segments), depth))) for i in range(depth)]
     template = prefix + "/".join(map(_segment_pattern, columns))
-    literal = len(template) - len(prefix) - len(PLACEHOLDER) * template.count(PLACEHOLDER)
-    separators = template.count(PLACEHOLDER) - 1
-    return template if literal > separators else None
+    placeholders = template.count(PLACEHOLDER)
+    literal = len(template) - len(prefix) - len(PLACEHOLDER) * placeholders
+    return template if placeholders and literal > placeholders - 1 else None
 
 
 def _segment_pattern(segments: pa.Array) -> str:
     """Return what all segments have in common, with a placeholder for the rest."""
-    bounds = pc.min_max(segments)
-    first, last = bounds["min"].as_py(), bounds["max"].as_py()
+    first, last = _extremes(segments)
     if first == last:
-        return str(first)
-    beginning = _cut_run(commonprefix([first, last]), segments)
+        return first
+    beginning = _cut_run(_common_beginning(first, last), segments)
+    # backwards, so that the common ending is a common beginning too
     rests = pc.utf8_reverse(pc.utf8_slice_codeunits(segments, len(beginning)))
-    bounds = pc.min_max(rests)
-    ending = commonprefix([bounds["min"].as_py(), bounds["max"].as_py()])
     shortest = pc.min(pc.utf8_length(rests)).as_py()
-    ending = _cut_run(ending[: max(shortest - 1, 0)], rests)
     if not shortest:
-        return _segment_pattern_without_beginning(segments)
+        return PLACEHOLDER
+    ending = _cut_run(_common_beginning(*_extremes(rests))[: shortest - 1], rests)
     return f"{beginning}{PLACEHOLDER}{ending[::-1]}"
 
 
-def _segment_pattern_without_beginning(segments: pa.Array) -> str:
-    """Return a placeholder alone: one of the segments is the beginning of all others."""
-    del segments
-    return PLACEHOLDER
+def _common_beginning(one: str, other: str) -> str:
+    for end, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return one[:end]
+    return min(one, other, key=len)
+
+
+def _extremes(texts: pa.Array) -> tuple[str, str]:
+    """Return the first and the last text in order: what they have in common, all have."""
+    bounds = pc.min_max(texts)
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def _cut_run(beginning: str, texts: pa.Array) -> str:

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from icestream.assets.assets import Assets
 from icestream.model.change_sets import ChangeSet
-from icestream.model.chunk_refs import ChunkRef
 from icestream.model.chunk_tables import ChunkTable, concat, overlay
 from icestream.model.nodes import ArrayNode
+from icestream.zarr_store.protocol import FoundChunk
 
 
-def find_chunk_ref(
+def find_chunk(
     assets: Assets, changes: ChangeSet, array: ArrayNode, index: tuple[int, ...]
-) -> ChunkRef | None:
+) -> FoundChunk | None:
     """Return where one chunk is, or None if it was never written."""
     if not array.has_chunk(index):
         return None
@@ -19,13 +19,14 @@ def find_chunk_ref(
     if edits is not None:
         edited, ref = edits.find(index)
         if edited:
-            return ref
+            return None if ref is None else FoundChunk(ref)
     for manifest_ref in array.manifests:
         if manifest_ref.covers(index):
             table = assets.load_manifest(manifest_ref.manifest_id).arrays.get(array.id)
             row = table.find(index) if table is not None else -1
             if table is not None and row >= 0:
-                return table.ref(row)
+                ref = table.ref(row)
+                return None if ref is None else FoundChunk(ref, table, row)
     return None
 
 

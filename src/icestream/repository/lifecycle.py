@@ -1,8 +1,7 @@
 """Creating and opening repositories, and their stored configuration."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from icestream.assets import layout
 from icestream.assets.assets import Assets, AssetSettings
@@ -21,30 +20,19 @@ from icestream.errors import (
     RepositoryNotFoundError,
 )
 from icestream.model import ops_log
-from icestream.model.attribution import Attribution
 from icestream.model.config import RepositoryConfig, validate
-from icestream.model.effective_config import EffectiveConfig, EffectiveRetries, effective
 from icestream.model.ids import INITIAL_SNAPSHOT_ID
-from icestream.model.manifests import LocationCompression
 from icestream.model.repo_info import MAIN_BRANCH, initial_repo_info
 from icestream.model.snapshots import initial_snapshot
 from icestream.model.times import now_micros
 from icestream.model.transaction_logs import TransactionLog
+from icestream.repository.assembly import OpenOptions, assemble, with_settings
 from icestream.repository.context import Context
 from icestream.repository.spec1 import RefTimeline
 from icestream.repository.spec2 import RepoInfoTimeline
 from icestream.repository.timeline import StoredConfig, Timeline
 from icestream.storage.protocol import ObjectInfo, Storage, Version
 from icestream.storage.retries import RetryPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class OpenOptions:
-    """What the person who opens a repository may say."""
-
-    config: RepositoryConfig | None = None
-    authorize_virtual_chunk_access: Mapping[str, Any] | None = None
-    attribution: Attribution | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +57,16 @@ def find_spec(storage: Storage) -> int | None:
 
 def open_(storage: Storage, options: OpenOptions) -> OpenRepository:
     """Open the repository at a place."""
-    storage = _with_settings(storage, options.config)
+    storage = with_settings(storage, options.config)
     spec, stored = _load_stored(storage)
     persisted = _decode_config(stored[0], spec)
     given = options.config
     if given is not None:
         validate(given)
     config = persisted.merge(given) if given is not None else persisted
-    return OpenRepository(_context(storage, config, spec), options, stored)
+    return OpenRepository(
+        assemble(storage, config, options, spec=spec, persisted=persisted), options, stored
+    )
 
 
 def create(
@@ -85,10 +75,10 @@ def create(
     """Create a repository; the object that makes it one is written last, and never over another."""
     config = options.config or RepositoryConfig()
     validate(config)
-    storage = _with_settings(storage, config)
+    storage = with_settings(storage, config)
     storage.check_conditional_writes()
     _check_root(storage, check_clean_root=check_clean_root)
-    context = _context(storage, config, spec)
+    context = assemble(storage, config, options, spec=spec, persisted=config)
     try:
         stored = _create_v2(context) if spec == 2 else _create_v1(context)  # noqa: PLR2004  the format version
     except AlreadyExistsError as error:
@@ -171,7 +161,10 @@ def save_config(opened: OpenRepository, *, allow_container_removal: bool) -> Ope
     if not allow_container_removal:
         _check_keeps_containers(_decode_config(opened.stored[0], timeline.spec), config)
     stored = timeline.save_config(lambda spec: _encode_config(config, spec), opened.stored)
-    return replace(opened, stored=stored)
+    storage = opened.context.assets.storage
+    context = assemble(storage, config, opened.options, spec=timeline.spec, persisted=config)
+    context = replace(context, commit_metadata=opened.context.commit_metadata)
+    return replace(opened, stored=stored, context=context)
 
 
 def _check_keeps_containers(before: RepositoryConfig, after: RepositoryConfig) -> None:
@@ -248,68 +241,3 @@ def _decode_config(data: bytes | None, spec: int) -> RepositoryConfig:
 
 def _encode_config(config: RepositoryConfig, spec: int) -> bytes:
     return encode_config_yaml(config) if spec == 1 else encode_config_flex(config)
-
-
-# -- putting the parts together -------------------------------------------------------------------
-
-
-def _with_settings(storage: Storage, given: RepositoryConfig | None) -> Storage:
-    """Apply the storage settings of the person who opens; stored ones belong to other machines."""
-    if given is None or given.storage is None or given.storage.retries is None:
-        return storage
-    return storage.with_retries(_policy(effective(given).storage.retries))
-
-
-def _policy(retries: EffectiveRetries) -> RetryPolicy:
-    return RetryPolicy(
-        max_tries=retries.max_tries,
-        initial_backoff_s=retries.initial_backoff_ms / 1000,
-        max_backoff_s=retries.max_backoff_ms / 1000,
-    )
-
-
-def _context(storage: Storage, config: RepositoryConfig, spec: int) -> Context:
-    settings = effective(config)
-    assets = Assets(storage, _asset_settings(settings, _location_compression(config, spec)))
-    policy = _policy(settings.repo_update_retries.default)
-    timeline: Timeline
-    if spec == 1:
-        timeline = RefTimeline(assets, retry=policy)
-    else:
-        timeline = RepoInfoTimeline(
-            assets, retry=policy, kept_updates=settings.num_updates_per_repo_info_file
-        )
-    return Context(
-        assets=assets,
-        timeline=timeline,
-        config=config,
-        inline_threshold_bytes=settings.inline_chunk_threshold_bytes,
-        retry=policy,
-    )
-
-
-def _asset_settings(
-    settings: EffectiveConfig, locations: LocationCompression | None
-) -> AssetSettings:
-    return AssetSettings(
-        compression_level=settings.compression.level,
-        cached_snapshot_nodes=settings.caching.num_snapshot_nodes,
-        cached_chunk_refs=settings.caching.num_chunk_refs,
-        cached_log_changes=settings.caching.num_transaction_changes,
-        cached_chunk_bytes=settings.caching.num_bytes_chunks,
-        locations=locations,
-    )
-
-
-def _location_compression(config: RepositoryConfig, spec: int) -> LocationCompression | None:
-    """Return how locations are compressed: only where the configuration asks for it."""
-    manifest = config.manifest
-    if spec == 1 or manifest is None or manifest.virtual_chunk_location_compression is None:
-        return None
-    wanted = effective(config).manifest.virtual_chunk_location_compression
-    return LocationCompression(
-        min_num_chunks=wanted.min_num_chunks,
-        max_training_samples=wanted.dictionary_max_training_samples,
-        max_dictionary_bytes=wanted.dictionary_max_size_bytes,
-        level=wanted.compression_level,
-    )

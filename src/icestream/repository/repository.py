@@ -20,6 +20,7 @@ from icestream.model.ids import SnapshotId
 from icestream.model.times import micros_of
 from icestream.repository import lifecycle
 from icestream.repository.administration import Administration
+from icestream.repository.assembly import OpenOptions
 from icestream.repository.async_twins import async_classmethod, async_twin
 from icestream.repository.history import History
 from icestream.repository.inspection import Inspection
@@ -28,6 +29,8 @@ from icestream.repository.references import References
 from icestream.repository.session import Session
 from icestream.repository.working_copy import SessionMode
 from icestream.storage.protocol import Storage
+from icestream.virtual.access import CredentialNeed
+from icestream.virtual.read_settings import ReadSettings
 from icestream.zarr_store.store import IcestreamStore
 
 
@@ -79,7 +82,7 @@ class Repository(References, History, Administration, Maintenance, Inspection):
             StorageError: The store ignores preconditions, so that commits could be lost.
         """
         wanted = SpecVersion(spec_version or SpecVersion.current())
-        options = lifecycle.OpenOptions(config, authorize_virtual_chunk_access, attribution)
+        options = OpenOptions(config, authorize_virtual_chunk_access, attribution)
         return cls(
             lifecycle.create(storage, options, spec=int(wanted), check_clean_root=check_clean_root)
         )
@@ -99,7 +102,7 @@ class Repository(References, History, Administration, Maintenance, Inspection):
         Raises:
             RepositoryNotFoundError: There is none.
         """
-        options = lifecycle.OpenOptions(config, authorize_virtual_chunk_access, attribution)
+        options = OpenOptions(config, authorize_virtual_chunk_access, attribution)
         return cls(lifecycle.open_(storage, options))
 
     open_async = async_classmethod(open.__func__)  # type: ignore[attr-defined]  # noqa: A003  below the decorator
@@ -158,7 +161,7 @@ class Repository(References, History, Administration, Maintenance, Inspection):
     ) -> Self:
         """Return the repository opened again, with other settings where they are given."""
         mine = self._opened.options
-        options = lifecycle.OpenOptions(
+        options = OpenOptions(
             config if config is not None else mine.config,
             mine.authorize_virtual_chunk_access
             if authorize_virtual_chunk_access is None
@@ -196,6 +199,21 @@ class Repository(References, History, Administration, Maintenance, Inspection):
         """The prefixes that virtual chunks may be read from."""
         return set(self._opened.options.authorize_virtual_chunk_access or {})
 
+    def required_credentials(self) -> list[CredentialNeed]:
+        """Return what reading the virtual chunks of this repository takes: one line per container.
+
+        Each says where the container leads, which kinds of credentials fit, whether reading there
+        is authorised, and where the credentials would come from. Nothing is read for it.
+        """
+        reader = self._context.reader
+        return reader.access.needs(reader.containers.declared)
+
+    def with_read_settings(self, settings: ReadSettings) -> Self:
+        """Return the repository with other limits for merging and reading ahead."""
+        reader = self._context.reader.with_settings(settings)
+        context = replace(self._context, reader=reader)
+        return type(self)(replace(self._opened, context=context))
+
     def save_config(self, *, allow_container_removal: bool = False) -> None:
         """Store the configuration for everyone.
 
@@ -205,6 +223,7 @@ class Repository(References, History, Administration, Maintenance, Inspection):
         self._opened = lifecycle.save_config(
             self._opened, allow_container_removal=allow_container_removal
         )
+        self._context = self._opened.context
 
     save_config_async = async_twin(save_config)
 
@@ -230,13 +249,19 @@ class Repository(References, History, Administration, Maintenance, Inspection):
         tag: str | None = None,
         snapshot_id: str | None = None,
         as_of: datetime | None = None,
+        check_virtual_chunks: bool = True,
     ) -> Session:
-        """Return a session that reads one version: of a branch, a tag, an id, or a moment."""
+        """Return a session that reads one version: of a branch, a tag, an id, or a moment.
+
+        Without `check_virtual_chunks` it returns the bytes of foreign objects that were changed
+        after references to them were made, whatever they are.
+        """
         if as_of is None:
             version = self._resolve_one(branch, tag, snapshot_id)
         else:
             version = self._resolve_moment(branch, tag, snapshot_id, as_of)
-        return Session(self._context, self._context.assets.load_snapshot(version))
+        context = self._context if check_virtual_chunks else self._context.unchecked()
+        return Session(context, context.assets.load_snapshot(version))
 
     readonly_session_async = async_twin(readonly_session)
 

@@ -256,8 +256,8 @@ class Session:
     def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
         """Return how the bytes of a chunk are kept."""
         array = self._get_array(array_path)
-        ref = self._copy.find_ref(array.path, tuple(map(int, chunk_coordinates)))
-        match ref:
+        found = self._copy.find_chunk(array.path, tuple(map(int, chunk_coordinates)))
+        match found and found.ref:
             case None:
                 return ChunkType.uninitialized
             case InlineRef():

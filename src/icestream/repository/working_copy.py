@@ -4,15 +4,12 @@ import os
 import threading
 import weakref
 from enum import Enum
-from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from icestream.errors import (
-    AccessError,
     AlreadyExistsError,
     ErrorKind,
     InvalidInputError,
@@ -28,10 +25,12 @@ from icestream.model.node_views import NodeView
 from icestream.model.nodes import ArrayMetadata, ArrayNode, GroupNode, Node, parse_node_metadata
 from icestream.model.paths import ancestors_of
 from icestream.model.snapshots import Snapshot, expect_array
-from icestream.repository.chunk_index import current_table, find_chunk_ref
+from icestream.repository.chunk_index import current_table, find_chunk
 from icestream.repository.chunk_moves import deletions
 from icestream.repository.context import Context
-from icestream.zarr_store.protocol import ByteRange
+from icestream.repository.spec1 import needs_spec2
+from icestream.virtual.sequences import RowHint
+from icestream.zarr_store.protocol import ByteRange, FoundChunk
 
 
 class SessionMode(Enum):
@@ -208,13 +207,13 @@ class WorkingCopy:
             raise _outside_grid(f"chunk {index}", array)
         return array
 
-    def find_ref(self, path: str, index: tuple[int, ...]) -> ChunkRef | None:
+    def find_chunk(self, path: str, index: tuple[int, ...]) -> FoundChunk | None:
         """Return where a chunk is; None if it, or its array, is not there."""
         changes = self.changes
         node = self.nodes.find(path)
         if not isinstance(node, ArrayNode):
             return None
-        return find_chunk_ref(self.context.assets, changes, node, index)
+        return find_chunk(self.context.assets, changes, node, index)
 
     def put_ref(self, path: str, index: tuple[int, ...], ref: ChunkRef) -> None:
         """Set one chunk reference."""
@@ -236,7 +235,7 @@ class WorkingCopy:
         """Delete one chunk; one that is not there is left in peace."""
         with self.lock:
             self.check_can_edit()
-            if self.find_ref(path, index) is not None:
+            if self.find_chunk(path, index) is not None:
                 self.changes.edits_of(self.get_array(path)).set(index, None)
 
     def delete_chunks(self, path: str, index: UInt32) -> None:
@@ -250,21 +249,27 @@ class WorkingCopy:
 
     # -- chunk bytes ----------------------------------------------------------------------------
 
-    def read(self, ref: ChunkRef, byte_range: ByteRange | None) -> bytes:
+    def read(self, found: FoundChunk, byte_range: ByteRange | None) -> bytes:
         """Return the bytes of a chunk, or a range of them."""
-        match ref:
-            case NativeRef():
+        match found.ref:
+            case NativeRef() as ref:
                 return self.context.assets.load_chunk(ref, byte_range or (0, ref.length))
             case InlineRef(data):
                 return data if byte_range is None else data[slice(*byte_range)]
-            case VirtualRef():
-                raise _virtual_reads_are_not_authorised(ref)
+            case VirtualRef() as ref:
+                return self.context.reader.read(ref, byte_range, _hint(found))
 
-    async def read_async(self, ref: ChunkRef, byte_range: ByteRange | None) -> bytes:
+    async def read_async(self, found: FoundChunk, byte_range: ByteRange | None) -> bytes:
         """Return the bytes of a chunk, awaiting the store they are in."""
-        if isinstance(ref, NativeRef):
-            return await self.context.assets.load_chunk_async(ref, byte_range or (0, ref.length))
-        return self.read(ref, byte_range)
+        match found.ref:
+            case NativeRef() as ref:
+                return await self.context.assets.load_chunk_async(
+                    ref, byte_range or (0, ref.length)
+                )
+            case VirtualRef() as ref:
+                return await self.context.reader.read_async(ref, byte_range, _hint(found))
+            case InlineRef():
+                return self.read(found, byte_range)
 
     def write(self, data: bytes) -> ChunkRef:
         """Keep the bytes of a chunk, inline or as an object, and return where."""
@@ -280,19 +285,20 @@ class WorkingCopy:
             return InlineRef(data)
         return await self.context.assets.save_chunk_async(data)
 
-    def check_locations(self, locations: pa.ChunkedArray) -> None:
-        """Refuse virtual locations that no container covers."""
-        containers = self.context.config.virtual_chunk_containers or {}
-        prefixes = [container.url_prefix for container in containers.values()]
-        covered = [pc.starts_with(locations, prefix) for prefix in prefixes]
-        uncovered = locations.filter(pc.invert(reduce(pc.or_, covered))) if covered else locations
-        if len(uncovered):
-            more = f" and {len(uncovered) - 1} other locations" if len(uncovered) > 1 else ""
-            raise InvalidInputError(
-                f"no virtual chunk container covers {uncovered[0].as_py()}{more}; add one with "
-                "config.set_virtual_chunk_container(...), or pass validate_containers=False",
-                kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK,
-            )
+    # -- virtual locations ----------------------------------------------------------------------
+
+    def stored_locations(
+        self, locations: pa.ChunkedArray, *, relative: bool | None, validate: bool
+    ) -> pa.ChunkedArray:
+        """Return virtual locations as they are stored, relative to a container or absolute."""
+        if relative and self.context.timeline.spec == 1:
+            raise needs_spec2("a relative location")
+        containers = self.context.reader.containers
+        return containers.stored_texts(locations, relative=relative, validate=validate)
+
+    def absolute_locations(self, locations: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return stored virtual locations as absolute ones."""
+        return self.context.reader.containers.expand_all(locations)
 
 
 _ALL_COPIES: "weakref.WeakSet[WorkingCopy]" = weakref.WeakSet()
@@ -323,6 +329,10 @@ def _read_only_session(kind: ErrorKind) -> ReadOnlyError | SessionStateError:
     return SessionStateError(message, kind=kind)
 
 
+def _hint(found: FoundChunk) -> RowHint | None:
+    return None if found.table is None else RowHint(found.table, found.row)
+
+
 def _outside_grid(what: str, array: ArrayNode) -> InvalidInputError:
     return InvalidInputError(
         f"{what} is outside the grid {array.num_chunks} of {array.path}; resize the array first",
@@ -335,11 +345,4 @@ def _other_kind_exists(existing: Node) -> AlreadyExistsError:
     return AlreadyExistsError(
         f"{existing.path} is {noun}; delete it before creating another kind of node there",
         kind=ErrorKind.NODE_ALREADY_EXISTS,
-    )
-
-
-def _virtual_reads_are_not_authorised(ref: VirtualRef) -> AccessError:
-    return AccessError(
-        f"the chunk lies in {ref.location}, which this session is not authorised to read; "
-        "open the repository with authorize_virtual_chunk_access naming a prefix that covers it"
     )

@@ -332,7 +332,10 @@ def _close_checked(fd: int, condition: ReadCondition | None, path: str) -> None:
     try:
         if condition is not None:
             status = os.fstat(fd)
-            condition.require(path, _weak_version(status).etag, _modified(status))
+            if condition.etag is None:
+                condition.require(path, None, _modified(status))
+            else:
+                condition.require(path, _etag(status), None)
     finally:
         os.close(fd)
 
@@ -441,13 +444,17 @@ def _modified(status: os.stat_result) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
 
 
+def _etag(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_mtime_ns // 1000:x}-{status.st_size:x}"
+
+
 def _weak_version(status: os.stat_result) -> Version:
-    return Version(f"{status.st_ino:x}-{status.st_mtime_ns // 1000:x}-{status.st_size:x}")
+    return Version(_etag(status))
 
 
 def _strong_version(status: os.stat_result, data: bytes) -> Version:
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-    return Version(_weak_version(status).etag, digest)
+    return Version(_etag(status), digest)
 
 
 def _not_found(path: str) -> NotFoundError:

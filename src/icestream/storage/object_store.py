@@ -84,6 +84,11 @@ class ObjectStorage(Storage):
         """Where the objects are."""
         return self._address
 
+    @property
+    def retry(self) -> RetryPolicy:
+        """How patiently requests are repeated."""
+        return self._retry
+
     def with_retries(self, retry: RetryPolicy) -> "ObjectStorage":
         """Return the same storage with another patience."""
         return type(self)(self._address, retry=retry, read_only=self.read_only)

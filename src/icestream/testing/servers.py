@@ -128,9 +128,9 @@ class AzureServer:
         _request(self.port, "PUT", path)
         return name
 
-    def sas_token(self) -> str:
-        """Return a signature that allows everything for an hour."""
-        ends = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    def sas_token(self, valid_for: timedelta = timedelta(hours=1)) -> str:
+        """Return a signature that allows everything for some time."""
+        ends = (datetime.now(UTC) + valid_for).strftime("%Y-%m-%dT%H:%M:%SZ")
         fields = {"sp": "rwdlac", "ss": "b", "srt": "sco", "se": ends, "sv": "2020-02-10"}
         lines = [self.account, fields["sp"], fields["ss"], fields["srt"], "", ends, "", ""]
         text = "\n".join([*lines, fields["sv"], ""])

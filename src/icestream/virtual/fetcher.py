@@ -188,4 +188,4 @@ def _used(target: Target) -> str:
 
 
 def _place(target: Target) -> str:
-    return f"{target.location}, in {describe(target.container)},"
+    return f"{target.location} (in {describe(target.container)})"

@@ -7,7 +7,7 @@ saves time.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -108,19 +108,28 @@ class ReadAhead:
         Returns:
             For each range the span that will hold it, or None if it is best fetched by itself.
         """
-        work = _Work(key, load, wanted)
+        found: dict[int, Span | None] = {}
+        rest = dict(enumerate(wanted))
         with self._lock:
-            return self._start(work, self._anticipate(work))
+            for ahead, positions in self._anticipate(wanted):
+                ours = _Work(key, load, [rest.pop(position) for position in positions])
+                found.update(zip(positions, self._start(ours, ahead), strict=True))
+            if rest:
+                others = _Work(key, load, list(rest.values()))
+                found.update(zip(rest, self._start(others, None), strict=True))
+        return [found[position] for position in range(len(wanted))]
 
-    def _anticipate(self, work: _Work) -> _Ahead | None:
-        """Return what to fetch ahead, if the object is read in order."""
-        hints = [one.hint for one in work.wanted if one.hint is not None]
-        if not hints or not self._settings.read_ahead_refs:
-            return None
-        cursor = self._detector.observe(hints)
-        if cursor is None:
-            return None
-        return self._next_window(cursor, RowHint(hints[0].table, cursor.row))
+    def _anticipate(self, wanted: Sequence[Wanted]) -> Iterator[tuple[_Ahead, list[int]]]:
+        """Yield what to fetch ahead for readers who go in order, and what they ask for now."""
+        if not self._settings.read_ahead_refs:
+            return
+        hints = [one.hint for one in wanted]
+        for cursor, positions in self._detector.observe(hints):
+            hint = hints[positions[0]]
+            if hint is not None:
+                ahead = self._next_window(cursor, RowHint(hint.table, cursor.row))
+                if ahead is not None:
+                    yield ahead, positions
 
     def _next_window(self, cursor: Cursor, last: RowHint) -> _Ahead | None:
         settings = self._settings

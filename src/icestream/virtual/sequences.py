@@ -14,6 +14,8 @@ Rows = npt.NDArray[np.intp]
 _LOOK_FACTOR = 16
 """How far to look for references of the same object, among those of others."""
 _FIRST_WINDOW = 16
+_NEAR = 4
+"""So many references of an object further on, it may still be the same reader."""
 _MAX_STREAMS = 64
 _MAX_CURSORS = 8
 _MAX_END = 2**62
@@ -64,10 +66,25 @@ class SequenceDetector:
     def __init__(self) -> None:
         self._streams: OrderedDict[tuple[int, int], list[Cursor]] = OrderedDict()
 
-    def observe(self, hints: Sequence[RowHint]) -> Cursor | None:
-        """Note what is asked for, of one object; return the place of a reader who goes in order."""
-        table = hints[0].table
-        rows = sorted({hint.row for hint in hints if hint.table is table})
+    def observe(self, hints: Sequence[RowHint | None]) -> list[tuple[Cursor, list[int]]]:
+        """Note what is asked for at once, of one object.
+
+        Returns:
+            The place of each reader who goes in order, with the positions of its requests.
+        """
+        table = next((hint.table for hint in hints if hint is not None), None)
+        if table is None:
+            return []
+        rows = [(h.row, i) for i, h in enumerate(hints) if h is not None and h.table is table]
+        found = []
+        for group in _groups(table, sorted(rows)):
+            cursor = self._match(table, sorted({row for row, _ in group}))
+            if cursor is not None:
+                found.append((cursor, [position for _, position in group]))
+        return found
+
+    def _match(self, table: ChunkTable, rows: list[int]) -> Cursor | None:
+        """Return the place of the reader who asked for these rows, if it goes in order."""
         cursors = self._cursors(table, rows[0])
         for cursor in cursors:
             if cursor.row < rows[0] and _is_dense(RowHint(table, cursor.row), rows):
@@ -86,6 +103,18 @@ class SequenceDetector:
         if len(self._streams) > _MAX_STREAMS:
             self._streams.popitem(last=False)
         return cursors
+
+
+def _groups(table: ChunkTable, rows: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Part what different readers ask for: their rows are far from each other."""
+    groups = [[rows[0]]]
+    for item in rows[1:]:
+        before, row = groups[-1][-1][0], item[0]
+        if row - before <= _NEAR or row in RowHint(table, before).following(_NEAR):
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return groups
 
 
 def _is_dense(before: RowHint, rows: Sequence[int]) -> bool:

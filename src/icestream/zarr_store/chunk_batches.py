@@ -12,8 +12,8 @@ from icestream.model.chunk_tables import ChunkTable, UInt8, UInt64
 from icestream.model.ids import id_texts
 
 
-class ChunkBatch(NamedTuple):
-    """Some chunk references of an array, in the columns of the icechunk package."""
+class _Columns(NamedTuple):
+    """The columns that the icechunk package gives, in its order."""
 
     coordinates: npt.NDArray[np.uint32]
     """(n, rank) chunk coordinates."""
@@ -29,18 +29,36 @@ class ChunkBatch(NamedTuple):
     """Row to bytes, for inline chunks."""
 
 
+class ChunkBatch(_Columns):
+    """Some chunk references of an array: a tuple of six columns, with checksums as attributes."""
+
+    etags: list[str | None]
+    """(n,) ETag of the object of a virtual chunk, where one was recorded."""
+    last_modified: npt.NDArray[np.uint32]
+    """(n,) epoch seconds after which the object must not have changed; 0 = not recorded."""
+
+
 def iter_batches(table: ChunkTable, batch_size: int) -> Iterator[ChunkBatch]:
     """Yield a table in batches."""
     for start in range(0, len(table), batch_size):
-        part = table.take(slice(start, start + batch_size))
-        yield ChunkBatch(
-            coordinates=part.index,
-            kinds=np.ascontiguousarray(part.kind),
-            paths=_paths(part),
-            offsets=np.ascontiguousarray(part.byte_offset),
-            lengths=value_lengths(part),
-            inlined=_inlined(part),
-        )
+        yield _batch(table.take(slice(start, start + batch_size)))
+
+
+def _batch(part: ChunkTable) -> ChunkBatch:
+    batch = ChunkBatch(
+        coordinates=part.index,
+        kinds=np.ascontiguousarray(part.kind),
+        paths=_paths(part),
+        offsets=np.ascontiguousarray(part.byte_offset),
+        lengths=value_lengths(part),
+        inlined=_inlined(part),
+    )
+    batch.etags = part.etag_column().to_pylist()
+    modified = part.last_modified
+    batch.last_modified = (
+        np.zeros(len(part), np.uint32) if modified is None else np.ascontiguousarray(modified)
+    )
+    return batch
 
 
 def value_lengths(table: ChunkTable) -> UInt64:

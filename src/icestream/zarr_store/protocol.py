@@ -1,6 +1,6 @@
 """What a zarr store needs of a session."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -10,6 +10,14 @@ from icestream.model.node_views import NodeView
 from icestream.model.nodes import ArrayNode
 
 ByteRange = tuple[int, int]
+
+
+class FoundChunk(NamedTuple):
+    """Where a chunk is, and which row of which table says so: its neighbours are read ahead."""
+
+    ref: ChunkRef
+    table: ChunkTable | None = None
+    row: int = -1
 
 
 class StoreSession(Protocol):
@@ -46,7 +54,7 @@ class StoreSession(Protocol):
     def check_chunk(self, path: str, index: tuple[int, ...]) -> None:
         """Refuse a chunk that no array at this path has a place for."""
 
-    def find_ref(self, path: str, index: tuple[int, ...]) -> ChunkRef | None:
+    def find_chunk(self, path: str, index: tuple[int, ...]) -> FoundChunk | None:
         """Return where a chunk is; None if it, or its array, is not there."""
 
     def put_ref(self, path: str, index: tuple[int, ...], ref: ChunkRef) -> None:
@@ -64,10 +72,10 @@ class StoreSession(Protocol):
     def table(self, array: ArrayNode) -> ChunkTable:
         """Return all chunk references of an array."""
 
-    def read(self, ref: ChunkRef, byte_range: ByteRange | None) -> bytes:
+    def read(self, found: FoundChunk, byte_range: ByteRange | None) -> bytes:
         """Return the bytes of a chunk, or a range of them."""
 
-    async def read_async(self, ref: ChunkRef, byte_range: ByteRange | None) -> bytes:
+    async def read_async(self, found: FoundChunk, byte_range: ByteRange | None) -> bytes:
         """Return the bytes of a chunk, awaiting the store they are in."""
 
     def write(self, data: bytes) -> ChunkRef:
@@ -76,5 +84,14 @@ class StoreSession(Protocol):
     async def write_async(self, data: bytes) -> ChunkRef:
         """Keep the bytes of a chunk, awaiting the store."""
 
-    def check_locations(self, locations: pa.ChunkedArray) -> None:
-        """Refuse virtual locations that no container covers."""
+    def stored_locations(
+        self, locations: pa.ChunkedArray, *, relative: bool | None, validate: bool
+    ) -> pa.ChunkedArray:
+        """Return virtual locations as they are stored, relative to a container or absolute.
+
+        Raises:
+            InvalidInputError: One is malformed, or `validate` and no container covers it.
+        """
+
+    def absolute_locations(self, locations: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return stored virtual locations as absolute ones."""

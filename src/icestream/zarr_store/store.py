@@ -8,11 +8,11 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from icestream.errors import ErrorKind, InvalidInputError, ReadOnlyError
-from icestream.model.chunk_refs import InlineRef, NativeRef, VirtualRef
+from icestream.model.chunk_refs import InlineRef, NativeRef
 from icestream.zarr_store.byte_ranges import span_of
 from icestream.zarr_store.keys import ChunkKey, MetadataKey, find_key, node_path, parse_key
 from icestream.zarr_store.listing import find_chunk_directory, iter_keys, names_in, size_of
-from icestream.zarr_store.protocol import StoreSession
+from icestream.zarr_store.protocol import FoundChunk, StoreSession
 from icestream.zarr_store.virtual_methods import VirtualMethods
 
 
@@ -81,10 +81,10 @@ class IcestreamStore(VirtualMethods, Store):
         """Return the value of a key, or a range of it; None if there is none."""
         found = self._find(key)
         if isinstance(found, bytes | None) or (
-            isinstance(found, NativeRef) and self._nodes.reads_inline
+            self._nodes.reads_inline and isinstance(found.ref, NativeRef)
         ):
             return self._read(found, prototype, byte_range)
-        span = span_of(byte_range, found.length)
+        span = span_of(byte_range, _length(found))
         return _as_buffer(await self._nodes.read_async(found, span), prototype)
 
     def get_sync(
@@ -97,18 +97,20 @@ class IcestreamStore(VirtualMethods, Store):
         """Return the value of a key without an event loop."""
         return self._read(self._find(key), prototype, byte_range)
 
-    def _find(self, key: str) -> bytes | NativeRef | VirtualRef | None:
+    def _find(self, key: str) -> bytes | FoundChunk | None:
         """Return the value of a key, or where it is; None for keys that cannot exist, too."""
         parsed = find_key(key)
         if isinstance(parsed, ChunkKey):
-            ref = self._nodes.find_ref(parsed.path, parsed.coordinates)
-            return ref.data if isinstance(ref, InlineRef) else ref
+            found = self._nodes.find_chunk(parsed.path, parsed.coordinates)
+            if found is not None and isinstance(found.ref, InlineRef):
+                return found.ref.data
+            return found
         node = None if parsed is None else self._nodes.nodes.find(parsed.path)
         return None if node is None else node.user_data
 
     def _read(
         self,
-        found: bytes | NativeRef | VirtualRef | None,
+        found: bytes | FoundChunk | None,
         prototype: BufferPrototype | None,
         byte_range: ByteRequest | None,
     ) -> Buffer | None:
@@ -117,7 +119,7 @@ class IcestreamStore(VirtualMethods, Store):
         if isinstance(found, bytes):
             span = span_of(byte_range, len(found))
             return _as_buffer(found if span is None else found[slice(*span)], prototype)
-        return _as_buffer(self._nodes.read(found, span_of(byte_range, found.length)), prototype)
+        return _as_buffer(self._nodes.read(found, span_of(byte_range, _length(found))), prototype)
 
     async def get_partial_values(
         self,
@@ -141,7 +143,7 @@ class IcestreamStore(VirtualMethods, Store):
         found = self._find(key)
         if found is None:
             raise FileNotFoundError(key)
-        return len(found) if isinstance(found, bytes) else found.length
+        return len(found) if isinstance(found, bytes) else _length(found)
 
     async def getsize_prefix(self, prefix: str) -> int:
         """Return the length of all values in a directory and deeper, without reading any."""
@@ -260,6 +262,10 @@ class IcestreamStore(VirtualMethods, Store):
 def _store_of(session: Any, read_only: bool) -> IcestreamStore:
     store: IcestreamStore = session.store
     return store.with_read_only(read_only)
+
+
+def _length(found: FoundChunk) -> int:
+    return len(found.ref.data) if isinstance(found.ref, InlineRef) else found.ref.length
 
 
 def _as_buffer(data: bytes, prototype: BufferPrototype | None) -> Buffer:

@@ -3,6 +3,7 @@
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from icestream.errors import ErrorKind, InvalidInputError, SessionStateError
-from icestream.model.chunk_tables import ChunkTable
+from icestream.model.chunk_tables import ChunkTable, replace_columns
 from icestream.model.containers import VirtualChunkSpec
 from icestream.model.paths import absolute
 from icestream.zarr_store.checksums import Checksum, ChecksumColumn
@@ -21,8 +22,8 @@ from icestream.zarr_store.virtual_refs import (
     grid_index,
     table_of_columns,
     table_of_specs,
-    used_locations,
     virtual_ref,
+    with_used_locations,
 )
 
 
@@ -58,6 +59,7 @@ class VirtualMethods(ABC):
         checksum: Checksum | None = None,
         *,
         validate_container: bool | None = None,
+        relative: bool | None = None,
     ) -> None:
         """Let a chunk be a range of a foreign object.
 
@@ -70,6 +72,8 @@ class VirtualMethods(ABC):
             checksum: The ETag of the object, or the time (epoch seconds or aware datetime) after
                 which it must not have changed.
             validate_container: What icechunk calls `validate_containers`.
+            relative: Store the location relative to a container with a name (True), as it is
+                (False), or relative where a stored container allows it (None).
 
         Raises:
             InvalidInputError: The chunk is outside the grid, or the reference makes no sense.
@@ -80,8 +84,10 @@ class VirtualMethods(ABC):
         if isinstance(parsed, MetadataKey):
             raise SessionStateError(f"{key!r} is metadata, not a chunk; use `set` to write it")
         ref = virtual_ref(location, offset, length, checksum)
-        if validate_containers if validate_container is None else validate_container:
-            self._nodes.check_locations(pa.chunked_array([[location]], pa.large_string()))
+        validate = validate_containers if validate_container is None else validate_container
+        pool = pa.chunked_array([[location]], pa.large_string())
+        stored = self._nodes.stored_locations(pool, relative=relative, validate=validate)
+        ref = replace(ref, location=stored[0].as_py())
         self._nodes.put_ref(parsed.path, parsed.coordinates, ref)
 
     def set_virtual_refs(
@@ -90,6 +96,7 @@ class VirtualMethods(ABC):
         chunks: Sequence[VirtualChunkSpec],
         *,
         validate_containers: bool = True,
+        relative: bool | None = None,
     ) -> None:
         """Let chunks of an array be ranges of foreign objects.
 
@@ -104,9 +111,8 @@ class VirtualMethods(ABC):
         """
         self._check_writable()
         array = self._nodes.get_array(absolute(array_path))
-        self._put_virtual(
-            array.path, table_of_specs(array, chunks), validate_containers=validate_containers
-        )
+        table = table_of_specs(array, chunks)
+        self._put_virtual(array.path, table, relative=relative, validate=validate_containers)
 
     def set_virtual_refs_arr(
         self,
@@ -119,6 +125,7 @@ class VirtualMethods(ABC):
         validate_containers: bool = True,
         arr_offset: tuple[int, ...] | None = None,
         checksum: Checksum | ChecksumColumn | None = None,
+        relative: bool | None = None,
     ) -> None:
         """Let a box of chunks be ranges of foreign objects, given as columns in C order.
 
@@ -136,6 +143,7 @@ class VirtualMethods(ABC):
             arr_offset: Index of the first chunk of the box; zeros by default.
             checksum: One ETag or time for all chunks, or a column of them: ETags, epoch seconds,
                 or aware datetimes, null where there is none.
+            relative: As in `set_virtual_ref`.
 
         Raises:
             InvalidInputError: The box does not fit the grid or the columns, a reference makes no
@@ -146,13 +154,16 @@ class VirtualMethods(ABC):
         array = self._nodes.get_array(absolute(array_path))
         index = grid_index(array, chunk_grid_shape, arr_offset, len(locations))
         table = table_of_columns(index, locations, offsets, lengths, checksum=checksum)
-        self._put_virtual(array.path, table, validate_containers=validate_containers)
+        self._put_virtual(array.path, table, relative=relative, validate=validate_containers)
 
-    def _put_virtual(self, path: str, table: ChunkTable, *, validate_containers: bool) -> None:
-        if validate_containers:
-            self._nodes.check_locations(used_locations(table))
-        if len(table):
-            self._nodes.put_table(path, table)
+    def _put_virtual(
+        self, path: str, table: ChunkTable, *, relative: bool | None, validate: bool
+    ) -> None:
+        if not len(table):
+            return
+        table = with_used_locations(table)
+        stored = self._nodes.stored_locations(table.locations, relative=relative, validate=validate)
+        self._nodes.put_table(path, replace_columns(table, locations=stored))
 
     set_virtual_ref_async = _awaitable(set_virtual_ref)
     set_virtual_refs_async = _awaitable(set_virtual_refs)
@@ -161,11 +172,17 @@ class VirtualMethods(ABC):
     async def array_chunk_iterator(
         self, array_path: str, batch_size: int = 100_000
     ) -> AsyncIterator[ChunkBatch]:
-        """Yield the chunk references of an array, of all kinds, in batches of columns."""
+        """Yield the chunk references of an array, of all kinds, in batches of columns.
+
+        Locations are absolute. A batch unpacks into the six columns that icechunk gives; `etags`
+        and `last_modified` are attributes of it.
+        """
         if batch_size < 1:
             raise InvalidInputError(
                 f"batch_size is {batch_size}; give at least 1", kind=ErrorKind.INVALID_ARGUMENT
             )
         table = self._nodes.table(self._nodes.get_array(absolute(array_path)))
+        locations = self._nodes.absolute_locations(table.locations)
+        table = replace_columns(table, locations=locations)
         for batch in iter_batches(table, batch_size):
             yield batch

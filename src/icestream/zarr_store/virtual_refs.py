@@ -18,6 +18,7 @@ from icestream.model.chunk_tables import (
     dense_index,
     drop_duplicates,
     lexicographic_order,
+    replace_columns,
 )
 from icestream.model.containers import VirtualChunkSpec
 from icestream.model.nodes import ArrayNode
@@ -92,12 +93,15 @@ def table_of_columns(
     return table if located.all() else table.take(located)
 
 
-def used_locations(table: ChunkTable) -> pa.ChunkedArray:
-    """Return the locations that the rows refer to, each once."""
+def with_used_locations(table: ChunkTable) -> ChunkTable:
+    """Return the table with a pool that holds nothing but locations of its rows."""
     used = np.zeros(len(table.locations), bool)
     if table.location_code is not None:
         used[table.location_code] = True
-    return table.locations if used.all() else table.locations.filter(pa.array(used))
+    if used.all():
+        return table
+    code, pool = used_texts(table.location_code, table.locations)
+    return replace_columns(table, location_code=code, locations=pool)
 
 
 def _encode_locations(

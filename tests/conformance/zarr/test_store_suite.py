@@ -80,9 +80,9 @@ class SuiteOfStore(StoreTests[IcestreamStore, cpu.Buffer]):
                 assert node is not None
                 return cpu.Buffer.from_bytes(node.user_data)
             case ChunkKey(path, coordinates):
-                ref = store._nodes.find_ref(path, coordinates)
-                assert ref is not None
-                return cpu.Buffer.from_bytes(await store._nodes.read_async(ref, None))
+                found = store._nodes.find_chunk(path, coordinates)
+                assert found is not None
+                return cpu.Buffer.from_bytes(await store._nodes.read_async(found, None))
 
     # -- what every subclass of the suite states ------------------------------------------------
 

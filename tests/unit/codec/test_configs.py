@@ -103,10 +103,6 @@ def test_unknown_keys_at_every_level_survive_a_change(encode: Encode, decode: De
     assert "amend" in tree["repo_update_retries"]
 
 
-def test_a_key_of_ours_is_reachable_before_it_is_known():
-    assert from_yaml("icestream: {version: 1}").extra == {"icestream": {"version": 1}}
-
-
 def test_the_key_of_the_seed_era_is_read_with_a_warning_and_never_written():
     with pytest.warns(UserWarning, match="unsafe_overwrite_refs: has become storage"):
         config = from_yaml("unsafe_overwrite_refs: true")

@@ -220,8 +220,8 @@ def test_a_container_replaces_those_with_its_name_or_prefix(replacement: Virtual
 def test_a_container_that_breaks_the_rules_is_not_set():
     config = RepositoryConfig()
 
-    with pytest.raises(InvalidInputError, match="does not end with '/'"):
-        config.set_virtual_chunk_container(container("s3://a"))
+    with pytest.raises(InvalidInputError, match="the scheme vcc, which is for relative"):
+        config.set_virtual_chunk_container(container("vcc://a/"))
     assert config.virtual_chunk_containers is None
 
 

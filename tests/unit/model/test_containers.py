@@ -33,10 +33,10 @@ def test_a_prefix_that_fits_its_store_is_accepted(container: VirtualChunkContain
         ("abfss://a/b/", Stores.Azure(), "does not fit the store Azure"),
     ],
 )
-def test_a_prefix_that_icechunk_refuses_is_a_fault(
+def test_a_prefix_that_icechunk_refuses_is_told_from_the_others(
     prefix: str, store: AnyObjectStoreConfig, reason: str
 ):
-    faults = list(VirtualChunkContainer(prefix, store).faults("c"))
+    faults = list(VirtualChunkContainer(prefix, store).icechunk_faults("c"))
 
     assert any(fault.path == "c.url_prefix" and reason in fault.reason for fault in faults)
     assert all(fault.tolerated for fault in faults)

@@ -35,11 +35,19 @@ def test_counts_requests_per_verb() -> None:
     storage.get("a")
     storage.get("a", (0, 1))
     asyncio.run(storage.get_async("a"))
+    storage.get_if_unchanged("a", etag=storage.inner.head("a").version.etag)
+    asyncio.run(storage.get_if_unchanged_async("a"))
     list(storage.list())
     storage.delete_many(["a", "b"])
 
-    assert storage.requests == {"put": 1, "get": 3, "list": 1, "delete_many": 1}
-    assert (storage.reads, storage.writes) == (4, 2)
+    assert storage.requests == {
+        "put": 1,
+        "get": 3,
+        "get_if_unchanged": 2,
+        "list": 1,
+        "delete_many": 1,
+    }
+    assert (storage.reads, storage.writes) == (6, 2)
     assert storage.log[0] == ("put", "a")
     storage.reset()
     assert (storage.reads, storage.writes, storage.log) == (0, 0, [])

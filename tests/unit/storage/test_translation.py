@@ -43,6 +43,51 @@ def _generic(text: str) -> exceptions.GenericError:
         (_generic(ANSWER + "status code: 400 Bad Request: "), Failure.REJECTED),
         (_generic(ANSWER + "status code: 500 Internal Server Error: "), Failure.LOST),
         (_generic(ANSWER + "status code: 502 Bad Gateway: "), Failure.LOST),
+        (
+            _generic(ANSWER + "status code: 301: <Code>PermanentRedirect</Code>"),
+            Failure.WRONG_REGION,
+        ),
+        (
+            _generic(
+                "GET http://h/b/k in 1ms - Received redirect without LOCATION, this normally "
+                "indicates an incorrectly configured region"
+            ),
+            Failure.WRONG_REGION,
+        ),
+        (
+            _generic("400: <Code>AuthorizationHeaderMalformed</Code>\n<Message>the region"),
+            Failure.WRONG_REGION,
+        ),
+        (_generic("400 Bad Request: <Code>ExpiredToken</Code>"), Failure.EXPIRED),
+        (exceptions.PermissionDeniedError("403: <Code>ExpiredToken</Code>"), Failure.EXPIRED),
+        (
+            exceptions.PermissionDeniedError(
+                "<AuthenticationErrorDetail>Signature not valid in the specified time frame: Start"
+            ),
+            Failure.EXPIRED,
+        ),
+        (
+            _generic("Error performing PUT http://169.254.169.254/latest/api/token in 1s - error"),
+            Failure.NO_CREDENTIALS,
+        ),
+        (
+            _generic("GET http://metadata.google.internal/computeMetadata/v1 in 1s - HTTP error"),
+            Failure.NO_CREDENTIALS,
+        ),
+        (
+            FileNotFoundError(
+                "Object at location NoSuchBucket not found: Error performing GET "
+                "http://h/b/ExpiredToken in 1.5ms - Server returned non-2xx status code: 404"
+            ),
+            Failure.NOT_FOUND,
+        ),
+        (
+            _generic(
+                "Error performing GET http://h/b/404%20Not in 12.5ms - Server returned non-2xx "
+                "status code: 503 Service Unavailable: \n\nDebug source:\nNoSuchBucket"
+            ),
+            Failure.THROTTLED,
+        ),
         (_generic("HTTP error: error sending request for http://127.0.0.1:9/b/k"), Failure.LOST),
         (_generic("Generic S3 error: HTTP error: error decoding response body"), Failure.LOST),
     ],
@@ -59,6 +104,10 @@ def test_tells_what_a_failure_means(error: BaseException, failure: Failure) -> N
         (exceptions.PreconditionError("k"), ErrorKind.PRECONDITION_FAILED, ConflictError),
         (exceptions.InvalidPathError("k"), ErrorKind.INVALID_PATH, InvalidInputError),
         (exceptions.PermissionDeniedError("k"), ErrorKind.PERMISSION_DENIED, StorageError),
+        (exceptions.UnauthenticatedError("k"), ErrorKind.INVALID_CREDENTIALS, StorageError),
+        (_generic("ExpiredToken"), ErrorKind.INVALID_CREDENTIALS, StorageError),
+        (_generic("GET http://169.254.169.254/x"), ErrorKind.INVALID_CREDENTIALS, StorageError),
+        (_generic("PermanentRedirect"), ErrorKind.STORAGE_CONFIG, StorageError),
         (_generic("reset"), ErrorKind.OBJECT_STORE, StorageError),
     ],
 )
@@ -89,6 +138,16 @@ def test_shows_no_secret_of_a_url(url: str) -> None:
 
     assert "hush" not in safe_text(error)
     assert "h/k" in safe_text(error)
+    assert shown_cause(error) is None
+
+
+@pytest.mark.parametrize("start", ["<?xml version='1.0'?>", "", "<!DOCTYPE html>"])
+def test_shows_no_body_of_an_answer_but_its_code_and_message(start: str) -> None:
+    body = f"{start}<Error><Code>ExpiredToken</Code><Token-0>hush</Token-0></Error>"
+    error = _generic(f"{ANSWER}status code: 400 Bad Request: {body}")
+
+    assert "hush" not in safe_text(error)
+    assert safe_text(error).endswith("ExpiredToken")
     assert shown_cause(error) is None
 
 
