@@ -200,6 +200,9 @@ def _own_containers(draw: st.DrawFn, i: int, store: AnyObjectStoreConfig) -> Vir
     prefix = draw(
         st.sampled_from([f"models{i}", f"models{i}://", f"models{i}/dev", f"m{i}://a/b/"])
     )
+    options = s3_options(store)
+    if options is not None and options.endpoint_url:
+        options.endpoint_url = f"http://{options.endpoint_url}"  # its scheme would be added
     container = VirtualChunkContainer(prefix, store, draw(st.none() | st.just(f"own {i}")))
     if draw(st.booleans()):
         container.name = f"template {i}"
@@ -208,7 +211,7 @@ def _own_containers(draw: st.DrawFn, i: int, store: AnyObjectStoreConfig) -> Vir
         container.default_template_arguments = draw(st.none() | st.tuples(st.none() | st.just("é")))
     if draw(st.booleans()):
         container.settings = StorageSettings(retries=StorageRetriesSettings(max_tries=3))
-    if s3_options(store) is None:
+    if options is None:
         container.region_note = draw(st.none() | st.just("africa-south1"))
     return container
 

@@ -164,6 +164,8 @@ if TYPE_CHECKING:
         VirtualChunkContainer,
         VirtualChunkSpec,
     )
+    from icestream.virtual.access import CredentialNeed
+    from icestream.virtual.read_settings import ReadSettings
 
 _HOMES = {
     "AccessError": "icestream.errors",
@@ -194,6 +196,7 @@ _HOMES = {
     "ConflictError": "icestream.errors",
     "ConflictSolver": "icestream.conflicts",
     "ConflictType": "icestream.conflicts",
+    "CredentialNeed": "icestream.virtual.access",
     "Credentials": "icestream.credentials",
     "Diff": "icestream.snapshots",
     "ErrorKind": "icestream.errors",
@@ -222,6 +225,7 @@ _HOMES = {
     "ObjectChangedError": "icestream.errors",
     "ObjectStoreConfig": "icestream.config",
     "ReadOnlyError": "icestream.errors",
+    "ReadSettings": "icestream.virtual.read_settings",
     "RebaseFailedError": "icestream.errors",
     "RefNotFoundError": "icestream.errors",
     "RepoAvailability": "icestream.session",
@@ -318,6 +322,7 @@ __all__ = [
     "ConflictError",
     "ConflictSolver",
     "ConflictType",
+    "CredentialNeed",
     "Credentials",
     "Diff",
     "ErrorKind",
@@ -346,6 +351,7 @@ __all__ = [
     "ObjectChangedError",
     "ObjectStoreConfig",
     "ReadOnlyError",
+    "ReadSettings",
     "RebaseFailedError",
     "RefNotFoundError",
     "RepoAvailability",

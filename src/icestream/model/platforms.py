@@ -112,7 +112,7 @@ def make_store(platform: Platform, **given: Unpack[StoreOptions]) -> AnyObjectSt
         InvalidInputError: An option is not one of this platform.
     """
     endpoint_url = given.get("endpoint_url")
-    if endpoint_url is not None:
+    if endpoint_url:
         given["endpoint_url"] = complete_endpoint(
             endpoint_url, allow_http=given.get("allow_http", False)
         )
@@ -124,7 +124,7 @@ def make_store(platform: Platform, **given: Unpack[StoreOptions]) -> AnyObjectSt
         case Platform.HTTP:
             return _http_store(given)
         case Platform.LOCAL_FILE_SYSTEM:
-            _refuse_others(platform, given, {"path"})
+            _refuse_others(platform, given, {"path", "region"})
             return ObjectStoreConfig.LocalFileSystem(given.get("path", "/"))
         case _:
             return _s3_store(platform, given)

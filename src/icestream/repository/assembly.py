@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from icestream.assets.assets import Assets, AssetSettings
+from icestream.credentials import containers_credentials
 from icestream.model.attribution import Attribution
 from icestream.model.config import RepositoryConfig
 from icestream.model.container_sets import ContainerSet
@@ -77,7 +78,8 @@ def _access(options: OpenOptions, storage: Storage) -> Access:
     given = options.config.list_virtual_chunk_containers() if options.config else []
     endpoint = place_of(storage).endpoint_url
     return Access.of(
-        options.authorize_virtual_chunk_access,
+        # marks bare credentials with their platform, as users of icechunk do by hand
+        containers_credentials(options.authorize_virtual_chunk_access or {}),
         given,
         own_endpoints=() if endpoint is None else (endpoint,),
     )

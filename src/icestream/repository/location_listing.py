@@ -1,6 +1,7 @@
 """The locations of the virtual chunks of a session, manifest by manifest."""
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 
 from icestream.model.chunk_tables import ChunkTable
 from icestream.model.container_sets import ContainerSet
+from icestream.model.distinct_texts import distinct
 from icestream.model.location_forms import absolute_texts
 from icestream.model.location_pools import as_texts, canonical_texts, covered, spelled_texts
 from icestream.model.nodes import ArrayNode
@@ -45,17 +47,24 @@ def list_locations(copy: WorkingCopy, listing: Listing) -> list[str]:
     return locations
 
 
+def iter_distinct_batches(copy: WorkingCopy, listing: Listing) -> Iterator[pa.Array]:
+    """Yield locations in arrays, one per manifest; none is in two of them, nor in one twice."""
+    seen: set[str] = set()
+    last: pa.Array | None = None
+    for table in _tables(copy, listing.array_path):
+        _, texts = _selected(table, listing)
+        if last is not None and len(texts):
+            seen.update(_as_list(last))  # not earlier: the last one need not be remembered
+        texts = _without(distinct(texts), seen)
+        if len(texts):
+            last = texts
+            yield texts
+
+
 def iter_distinct_locations(copy: WorkingCopy, listing: Listing) -> Iterator[str]:
     """Yield every location once, as soon as the manifest that has it is read."""
-    seen: set[str] = set()
-    found: list[str] = []
-    for table in _tables(copy, listing.array_path):
-        seen.update(found)  # not earlier: what the last table has need not be remembered
-        _, texts = _selected(table, listing)
-        found = texts.unique().to_numpy(zero_copy_only=False).tolist()
-        if seen:
-            found = [text for text in found if text not in seen]
-        yield from found
+    for texts in iter_distinct_batches(copy, listing):
+        yield from _as_list(texts)
 
 
 def _tables(copy: WorkingCopy, array_path: str | None) -> Iterator[ChunkTable]:
@@ -95,3 +104,15 @@ def _selected(table: ChunkTable, listing: Listing) -> tuple[Int32, pa.Array]:
     # the last entry is for -1, the code of rows that are not virtual
     renamed = np.append(np.where(wanted, np.cumsum(wanted) - 1, -1), -1)[codes]
     return renamed[renamed >= 0].astype(np.int32), texts.filter(pa.array(wanted))
+
+
+def _without(texts: pa.Array, seen: AbstractSet[str]) -> pa.Array:
+    if not seen:
+        return texts
+    return texts.filter(pa.array([text not in seen for text in _as_list(texts)], pa.bool_()))
+
+
+def _as_list(texts: pa.Array) -> list[str]:
+    """Return texts as a list, several times faster than Arrow's own way."""
+    found: list[str] = texts.to_numpy(zero_copy_only=False).tolist()
+    return found

@@ -1,7 +1,7 @@
 """Counting references by what they point at, with whole columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ import pyarrow as pa
 from icestream.assets.assets import Assets
 from icestream.model.chunk_tables import ChunkTable
 from icestream.model.container_sets import ContainerSet
+from icestream.model.distinct_texts import text_numbers
 from icestream.model.location_forms import absolute_texts
 from icestream.model.location_pools import as_texts
-from icestream.model.path_weights import LocationWeights, prefixes_of_depth
+from icestream.model.path_weights import Int64, LocationWeights, prefixes_of_depth
 from icestream.model.text_pools import Int32
 from icestream.repository.reference_walks import UsedManifests, VirtualRows, walk_virtual_rows
 
-_SUMS = ("references", "num_bytes", "copies")
 _COMPACT_ABOVE = 2**20
 
 
@@ -25,110 +25,147 @@ _COMPACT_ABOVE = 2**20
 class ReferenceCounts:
     """What references point at: a row per stored location and array."""
 
-    table: pa.Table
-    """Columns: stored, array, references, num_bytes, copies (manifests that hold the text)."""
+    stored: pa.Array
+    """Texts of locations, as they are stored."""
+    array: Int64
+    """The number of the array."""
+    references: Int64
+    num_bytes: Int64
+    copies: Int64
+    """How many manifests hold the text; counted for one of the arrays of a manifest."""
+
+    def __len__(self) -> int:
+        return len(self.stored)
 
     def objects(self, containers: ContainerSet) -> pa.Table:
         """Return a row per distinct object."""
-        locations = absolute_texts(self.table["stored"], containers)
-        return _grouped(self.table.append_column("location", locations), "location")
+        numbers, locations = text_numbers(absolute_texts(self.stored, containers))
+        return _most_used_first({"location": locations, **self._sums(numbers)})
 
     def prefixes(self, containers: ContainerSet, depth: int) -> pa.Table:
         """Return a row per folder of a depth, with the number of distinct objects below it."""
-        locations = absolute_texts(self.table["stored"], containers)
-        table = self.table.append_column("location", locations)
-        prefixes = prefixes_of_depth(locations, depth)
-        return _grouped(table.append_column("prefix", prefixes), "prefix")
+        locations = absolute_texts(self.stored, containers)
+        numbers, prefixes = text_numbers(prefixes_of_depth(locations, depth))
+        objects = _count_distinct(numbers, text_numbers(locations)[0])
+        return _most_used_first({"prefix": prefixes, **self._sums(numbers), "objects": objects})
 
     def weights(self, containers: ContainerSet) -> LocationWeights:
         """Return a row per stored text, for advice."""
-        sums = self.table.group_by("stored").aggregate([(name, "sum") for name in _SUMS])
-        stored = as_texts(sums["stored"])
+        numbers, stored = text_numbers(self.stored)
         return LocationWeights(
             absolute_texts(stored, containers),
             stored,
-            sums["references_sum"].to_numpy(),
-            sums["copies_sum"].to_numpy(),
+            _sum_by(numbers, self.references),
+            _sum_by(numbers, self.copies),
         )
+
+    def _sums(self, numbers: Int64) -> dict[str, Int64]:
+        return {
+            "references": _sum_by(numbers, self.references),
+            "num_bytes": _sum_by(numbers, self.num_bytes),
+            "arrays": _count_distinct(numbers, self.array),
+        }
 
 
 def count_references(assets: Assets, uses: UsedManifests) -> ReferenceCounts:
     """Count the virtual references that are in use, those of each manifest once."""
-    numbers = {node_id: number for number, node_id in enumerate(uses.paths)}
-    counted: list[pa.Table] = []
-    pending = compact = 0
+    arrays = {node_id: number for number, node_id in enumerate(uses.paths)}
+    counted = [_NOTHING]
+    pending = merged = 0
     for tables in walk_virtual_rows(assets, uses):
-        counted.append(_count_manifest(tables, [numbers[rows.node_id] for rows in tables]))
+        counted.append(_count_manifest(tables, [arrays[rows.node_id] for rows in tables]))
         pending += len(counted[-1])
-        if pending > max(compact, _COMPACT_ABOVE):
+        # merging now and then, not each time, keeps the work in proportion to what is counted
+        if pending > max(merged, _COMPACT_ABOVE):
             counted, pending = [_merged(counted)], 0
-            compact = len(counted[0])
-    return ReferenceCounts(_merged([_EMPTY, *counted]))
+            merged = len(counted[0])
+    return _merged(counted)
 
 
-def uses_per_text(codes: Int32, pool_size: int) -> npt.NDArray[np.int64]:
+def uses_per_text(codes: Int32, pool_size: int) -> Int64:
     """Return how many rows have each text of a pool."""
     # one up, so that rows without a text are counted at 0
     return np.bincount(codes + np.int32(1), minlength=pool_size + 1)[1:]
 
 
-def _count_manifest(tables: Sequence[VirtualRows], numbers: Sequence[int]) -> pa.Table:
-    parts = [_count_array(rows, number) for rows, number in zip(tables, numbers, strict=True)]
-    counted = pa.concat_tables(parts)
-    copies = np.ones(len(counted), np.int64)
-    if len(parts) > 1 or tables[0].table.locations.num_chunks > 1:
-        encoded = as_texts(counted["stored"]).dictionary_encode().indices.to_numpy()
-        copies[:] = 0
-        copies[np.unique(encoded, return_index=True)[1]] = 1
-    return counted.append_column("copies", pa.array(copies))
+def _count_manifest(tables: Sequence[VirtualRows], arrays: Sequence[int]) -> ReferenceCounts:
+    counts = _stacked([_count_array(rows, n) for rows, n in zip(tables, arrays, strict=True)])
+    numbers, texts = text_numbers(counts.stored)
+    if len(texts) < len(counts):
+        copies = np.zeros(len(counts), np.int64)
+        copies[np.unique(numbers, return_index=True)[1]] = 1
+        counts = replace(counts, copies=copies)
+    return counts
 
 
-def _count_array(rows: VirtualRows, number: int) -> pa.Table:
-    pool = rows.table.locations
+def _count_array(rows: VirtualRows, array: int) -> ReferenceCounts:
+    pool = as_texts(rows.table.locations)
     codes = rows.codes
     references = uses_per_text(codes, len(pool))
     # sums of floats are exact up to 2**53: nine petabytes of one object in one manifest
     lengths = np.bincount(codes + np.int32(1), rows.lengths.astype(np.float64), len(pool) + 1)[1:]
     used = np.flatnonzero(references)
-    return pa.table(
-        {
-            "stored": pool if len(used) == len(pool) else pool.take(pa.array(used)),
-            "array": np.full(len(used), number, np.int32),
-            "references": references[used].astype(np.int64),
-            "num_bytes": lengths[used].astype(np.int64),
-        }
+    return ReferenceCounts(
+        stored=pool if len(used) == len(pool) else pool.take(pa.array(used)),
+        array=np.full(len(used), array, np.int64),
+        references=references[used].astype(np.int64),
+        num_bytes=lengths[used].astype(np.int64),
+        copies=np.ones(len(used), np.int64),
     )
 
 
-_EMPTY = pa.table(
-    {
-        "stored": pa.array([], pa.large_string()),
-        "array": pa.array([], pa.int32()),
-        **{name: pa.array([], pa.int64()) for name in _SUMS},
-    }
+def _merged(counts: Sequence[ReferenceCounts]) -> ReferenceCounts:
+    """Return the sums by stored location and array."""
+    stacked = _stacked(counts)
+    numbers, texts = text_numbers(stacked.stored)
+    if len(texts) == len(stacked):
+        return stacked
+    pairs = numbers * (int(stacked.array.max(initial=0)) + 1) + stacked.array
+    _, first, group = np.unique(pairs, return_index=True, return_inverse=True)
+    return ReferenceCounts(
+        stacked.stored.take(pa.array(first)),
+        stacked.array[first],
+        _sum_by(group, stacked.references),
+        _sum_by(group, stacked.num_bytes),
+        _sum_by(group, stacked.copies),
+    )
+
+
+def _stacked(counts: Sequence[ReferenceCounts]) -> ReferenceCounts:
+    present = [part for part in counts if len(part)] or [_NOTHING]
+    if len(present) == 1:
+        return present[0]
+    return ReferenceCounts(
+        pa.concat_arrays([part.stored for part in present]),
+        *(
+            np.concatenate([getattr(part, name) for part in present])
+            for name in ("array", "references", "num_bytes", "copies")
+        ),
+    )
+
+
+_NOTHING = ReferenceCounts(
+    pa.array([], pa.large_string()), *(np.empty(0, np.int64) for _ in range(4))
 )
 
 
-def _merged(tables: Sequence[pa.Table]) -> pa.Table:
-    sums = pa.concat_tables(tables).group_by(["stored", "array"])
-    merged = sums.aggregate([(name, "sum") for name in _SUMS])
-    return merged.rename_columns([name.removesuffix("_sum") for name in merged.column_names])
+def _sum_by(numbers: Int64, values: Int64) -> Int64:
+    """Return the sum of the values of each number; all numbers from 0 on occur."""
+    sums = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+    np.add.at(sums, numbers, values)
+    return sums
 
 
-def _grouped(table: pa.Table, key: str) -> pa.Table:
-    """Return the sums by a key, those with most references first."""
-    wanted: list[Any] = [("references", "sum"), ("num_bytes", "sum"), ("array", "count_distinct")]
-    if key != "location":
-        wanted.append(("location", "count_distinct"))
-    sums = table.group_by(key).aggregate(wanted)
-    names = {
-        "references_sum": "references",
-        "num_bytes_sum": "num_bytes",
-        "array_count_distinct": "arrays",
-        "location_count_distinct": "objects",
-    }
-    renamed = sums.rename_columns([names.get(name, name) for name in sums.column_names])
-    return renamed.sort_by([("references", "descending"), (key, "ascending")])
+def _count_distinct(numbers: Int64, values: Int64) -> Int64:
+    """Return how many distinct values each number has."""
+    width = int(values.max(initial=0)) + 1
+    return np.bincount(np.unique(numbers * width + values) // width)
+
+
+def _most_used_first(columns: dict[str, Any]) -> pa.Table:
+    order = np.argsort(-columns["references"], kind="stable")
+    table = pa.table(columns)
+    return table if bool((order[1:] > order[:-1]).all()) else table.take(pa.array(order))
 
 
 # -- checksums ------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class FakeWebServer:
         self._named = frozenset(named)
         self._generations = count(1)
         self._lock = threading.RLock()
-        self._server = ThreadingHTTPServer((_HOST, 0), _handler(self))
+        self._server = _Server((_HOST, 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
@@ -251,6 +251,11 @@ def _listed(key: str, stored: StoredFile) -> str:
 def _fault(status: int, code: str, message: str) -> Answer:
     text = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code>"
     return Answer(status, f"{text}<Message>{message}</Message></Error>".encode())
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a client that goes away, as a forked one does, is no fault of the server."""
 
 
 def _handler(owner: FakeWebServer) -> type[BaseHTTPRequestHandler]:

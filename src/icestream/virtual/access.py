@@ -83,7 +83,7 @@ class CredentialNeed:
     authorized_parts: tuple[str, ...]
     """The keys that authorise parts of it only."""
     is_supplied: bool
-    """Whether credentials were given for it, or none are needed."""
+    """Whether credentials were given for it, the repository's own serve, or none are needed."""
     source: CredentialSource
     """Where credentials come from, as things stand."""
     remedy: str | None = None
@@ -155,9 +155,19 @@ class Access:
             _check_host(container, consent, grant, location)
         return grant
 
-    def needs(self, containers: Iterable[VirtualChunkContainer]) -> list[CredentialNeed]:
-        """Say for each container what a reader must provide; nothing is fetched for it."""
-        return [self._need(container) for container in containers]
+    def needs(
+        self,
+        containers: Iterable[VirtualChunkContainer],
+        *,
+        own_platform: Platform | None = None,
+    ) -> list[CredentialNeed]:
+        """Say for each container what a reader must provide; nothing is fetched for it.
+
+        Args:
+            containers: Those in force.
+            own_platform: That of the repository, whose credentials serve there by default.
+        """
+        return [self._need(container, own_platform) for container in containers]
 
     def _check_local(
         self, container: VirtualChunkContainer, consent: _Consent, location: str
@@ -203,13 +213,17 @@ class Access:
             return Grant(CredentialSource.DEFAULT, DEFAULT_CREDENTIALS, self.default)
         return Grant(CredentialSource.REPOSITORY)
 
-    def _need(self, container: VirtualChunkContainer) -> CredentialNeed:
+    def _need(
+        self, container: VirtualChunkContainer, own_platform: Platform | None
+    ) -> CredentialNeed:
         covering = _find_prefix(self.consents, container.url_prefix)
         whole = PrefixMap.of({container.url_prefix: True})
         parts = {
             c.prefix for _, c in self.consents.entries.values() if _find_prefix(whole, c.prefix)
         }
         grant = self._choose(container, covering)
+        store = container.store
+        shared = platform_of(store) is own_platform and not endpoints_of(store)
         return CredentialNeed(
             container.name,
             container.url_prefix,
@@ -217,7 +231,7 @@ class Access:
             tuple(kind.__name__ for kind in credential_kinds(container.store)),
             is_authorized=covering is not None,
             authorized_parts=() if covering is not None else tuple(parts),
-            is_supplied=grant.credentials is not None or not needs_credentials(container.store),
+            is_supplied=grant.credentials is not None or shared or not needs_credentials(store),
             source=grant.source,
             remedy=None if covering is not None or parts else _argument(_authorising(container)),
         )

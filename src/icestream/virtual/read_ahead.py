@@ -15,9 +15,9 @@ from functools import partial
 import numpy as np
 
 from icestream.model.chunk_tables import ChunkTable
-from icestream.virtual.coalesce import FetchPlan, plan_ranges
+from icestream.virtual.coalesce import FetchPlan, Int64, plan_ranges
 from icestream.virtual.read_settings import ReadSettings
-from icestream.virtual.sequences import Cursor, RowHint, Rows, SequenceDetector, ranges_of
+from icestream.virtual.sequences import Cursor, RowHint, Rows, SequenceDetector, sound_rows
 from icestream.virtual.spans import ObjectKey, Span, SpanStore
 
 _THREADS = 16
@@ -45,22 +45,21 @@ class _Ahead:
     cursor: Cursor
     table: ChunkTable
     rows: Rows
-    offsets: Rows
-    lengths: Rows
+
+    @property
+    def offsets(self) -> Int64:
+        """Where they begin in the object."""
+        return self.table.byte_offset[self.rows].astype(np.int64)
+
+    @property
+    def lengths(self) -> Int64:
+        """How many bytes they are."""
+        return self.table.length[self.rows].astype(np.int64)
 
     @property
     def last(self) -> RowHint:
         """The last reference."""
         return RowHint(self.table, int(self.rows[-1]))
-
-    def first(self, count: int) -> "_Ahead":
-        """Return only the first of them."""
-        return replace(
-            self,
-            rows=self.rows[:count],
-            offsets=self.offsets[:count],
-            lengths=self.lengths[:count],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +93,7 @@ class ReadAhead:
     def find(self, key: ObjectKey, start: int, end: int) -> Span | None:
         """Return the span that holds a range, loaded or not."""
         with self._lock:
-            span = self._spans.find(key, start, end)
-            if span is None:
-                return None
-            self._spans.consume(span)
-            if span.on_use is not None:
-                span.on_use()
-            return span
+            return self._take(key, start, end)
 
     def plan(self, key: ObjectKey, load: Load, wanted: Sequence[Wanted]) -> list[Span | None]:
         """Start to fetch ranges of an object that `find` did not find.
@@ -108,42 +101,63 @@ class ReadAhead:
         Returns:
             For each range the span that will hold it, or None if it is best fetched by itself.
         """
-        found: dict[int, Span | None] = {}
-        rest = dict(enumerate(wanted))
         with self._lock:
-            for ahead, positions in self._anticipate(wanted):
-                ours = _Work(key, load, [rest.pop(position) for position in positions])
-                found.update(zip(positions, self._start(ours, ahead), strict=True))
-            if rest:
-                others = _Work(key, load, list(rest.values()))
-                found.update(zip(rest, self._start(others, None), strict=True))
-        return [found[position] for position in range(len(wanted))]
+            # others may have been quicker since
+            found = {i: self._take(key, one.start, one.end) for i, one in enumerate(wanted)}
+            missing = [i for i, span in found.items() if span is None]
+            if missing:
+                started = self._start_all(_Work(key, load, [wanted[i] for i in missing]))
+                found.update(zip(missing, started, strict=True))
+        return list(found.values())
 
-    def _anticipate(self, wanted: Sequence[Wanted]) -> Iterator[tuple[_Ahead, list[int]]]:
+    def _take(self, key: ObjectKey, start: int, end: int) -> Span | None:
+        span = self._spans.find(key, start, end)
+        if span is not None:
+            self._spans.consume(span)
+            if span.on_use is not None:
+                span.on_use()
+        return span
+
+    def _start_all(self, work: _Work) -> list[Span | None]:
+        """Fetch what is wanted: for readers who go in order with what follows, else as it is."""
+        found: dict[int, Span | None] = {}
+        rest = dict(enumerate(work.wanted))
+        for ahead, positions in self._anticipate(work):
+            ours = replace(work, wanted=[rest.pop(position) for position in positions])
+            found.update(zip(positions, self._start(ours, ahead), strict=True))
+        if rest:
+            others = replace(work, wanted=list(rest.values()))
+            found.update(zip(rest, self._start(others, None), strict=True))
+        return [found[position] for position in range(len(work.wanted))]
+
+    def _anticipate(self, work: _Work) -> Iterator[tuple[_Ahead, list[int]]]:
         """Yield what to fetch ahead for readers who go in order, and what they ask for now."""
         if not self._settings.read_ahead_refs:
             return
-        hints = [one.hint for one in wanted]
+        hints = [one.hint for one in work.wanted]
         for cursor, positions in self._detector.observe(hints):
             hint = hints[positions[0]]
             if hint is not None:
-                ahead = self._next_window(cursor, RowHint(hint.table, cursor.row))
+                ahead = self._next_window(work.key, cursor, RowHint(hint.table, cursor.row))
                 if ahead is not None:
                     yield ahead, positions
 
-    def _next_window(self, cursor: Cursor, last: RowHint) -> _Ahead | None:
+    def _next_window(self, key: ObjectKey, cursor: Cursor, last: RowHint) -> _Ahead | None:
         settings = self._settings
         rows = last.following(cursor.widen(settings.read_ahead_refs))
         # one window is used while the next is fetched
         max_bytes = min(settings.read_ahead_bytes, settings.cache_bytes // 2)
-        rows, offsets, lengths = ranges_of(last.table, rows, max_bytes)
-        return _Ahead(cursor, last.table, rows, offsets, lengths) if len(rows) else None
+        ahead = _Ahead(cursor, last.table, sound_rows(last.table, rows, max_bytes))
+        # another reader may be a little further on
+        held = self._spans.holds(key, ahead.offsets, ahead.offsets + ahead.lengths)
+        ahead = replace(ahead, rows=ahead.rows[~held]) if held.any() else ahead
+        return ahead if len(ahead.rows) else None
 
     def _advance(self, work: _Work, ahead: _Ahead, window: list[Span]) -> None:
         """Fetch the window after one that has come into use."""
         for span in window:
             span.on_use = None
-        following = self._next_window(ahead.cursor, ahead.last)
+        following = self._next_window(work.key, ahead.cursor, ahead.last)
         if following is not None:
             self._start(replace(work, wanted=()), following)
 
@@ -182,8 +196,8 @@ class ReadAhead:
             return plan, None
         fetches, firsts = np.unique(plan.fetch_of[len(work.wanted) :], return_index=True)
         if len(fetches) > _MAX_WINDOW_REQUESTS:
-            fitting = ahead.first(int(np.sort(firsts)[_MAX_WINDOW_REQUESTS]))
-            return self._merged_within_limits(work, fitting)
+            fitting = ahead.rows[: int(np.sort(firsts)[_MAX_WINDOW_REQUESTS])]
+            return self._merged_within_limits(work, replace(ahead, rows=fitting))
         if not self._spans.make_room(int((plan.ends - plan.starts)[fetches].sum())):
             return self._merged(work, None), None
         return plan, ahead

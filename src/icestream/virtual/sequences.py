@@ -122,12 +122,10 @@ def _is_dense(before: RowHint, rows: Sequence[int]) -> bool:
     return bool(len(rows) and len(passed) and rows[-1] <= passed[-1])
 
 
-def ranges_of(table: ChunkTable, rows: Rows, max_bytes: int) -> tuple[Rows, Rows, Rows]:
-    """Return as many of the rows as fit, with their offsets and lengths in the object."""
+def sound_rows(table: ChunkTable, rows: Rows, max_bytes: int) -> Rows:
+    """Return the first of the rows, as many as fit."""
     # one row that no object can hold ends the window: the reader will meet it soon enough
-    offsets = table.byte_offset[rows]
     lengths = table.length[rows]
-    sound = (offsets < _MAX_END) & (lengths < _MAX_END)
+    sound = (table.byte_offset[rows] < _MAX_END) & (lengths < _MAX_END)
     fitting = np.cumsum(np.where(sound, lengths, 0).astype(np.float64)) <= max_bytes
-    end = int(np.argmin(np.append(sound & fitting, False)))
-    return rows[:end], offsets[:end].astype(np.int64), lengths[:end].astype(np.int64)
+    return rows[: int(np.argmin(np.append(sound & fitting, False)))]

@@ -6,6 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+
 type ObjectKey = tuple[str, str | None, int]
 """Location and recorded checksum: references that disagree about an object share no bytes."""
 
@@ -79,6 +84,13 @@ class SpanStore:
             return None
         return span
 
+    def holds(self, key: ObjectKey, starts: Int64, ends: Int64) -> npt.NDArray[np.bool_]:
+        """Tell which of many ranges are in a span."""
+        held = np.zeros(len(starts), bool)
+        for span in self._by_object.get(key, ()):
+            held |= (span.start <= starts) & (ends <= span.end)
+        return held
+
     def consume(self, span: Span) -> None:
         """Note that one reference of a span was asked for; after all of them it may go."""
         span.left -= 1
@@ -111,6 +123,7 @@ class SpanStore:
         """Forget a span, if it is kept; who holds it may still use it."""
         if span not in self._all:
             return
+        span.on_use = None  # it holds the other spans of its window
         del self._all[span]
         self._bytes -= span.size
         if span in self._consumed:

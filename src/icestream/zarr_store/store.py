@@ -1,14 +1,16 @@
 """The zarr store of a session."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from icestream.errors import ErrorKind, InvalidInputError, ReadOnlyError
+from icestream.errors import ErrorKind, IcestreamError, InvalidInputError, ReadOnlyError
 from icestream.model.chunk_refs import InlineRef, NativeRef
+from icestream.virtual.fetcher import name_chunk
 from icestream.zarr_store.byte_ranges import span_of
 from icestream.zarr_store.keys import ChunkKey, MetadataKey, find_key, node_path, parse_key
 from icestream.zarr_store.listing import find_chunk_directory, iter_keys, names_in, size_of
@@ -85,7 +87,8 @@ class IcestreamStore(VirtualMethods, Store):
         ):
             return self._read(found, prototype, byte_range)
         span = span_of(byte_range, _length(found))
-        return _as_buffer(await self._nodes.read_async(found, span), prototype)
+        with _naming(key):
+            return _as_buffer(await self._nodes.read_async(found, span), prototype)
 
     def get_sync(
         self,
@@ -95,7 +98,8 @@ class IcestreamStore(VirtualMethods, Store):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Return the value of a key without an event loop."""
-        return self._read(self._find(key), prototype, byte_range)
+        with _naming(key):
+            return self._read(self._find(key), prototype, byte_range)
 
     def _find(self, key: str) -> bytes | FoundChunk | None:
         """Return the value of a key, or where it is; None for keys that cannot exist, too."""
@@ -262,6 +266,15 @@ class IcestreamStore(VirtualMethods, Store):
 def _store_of(session: Any, read_only: bool) -> IcestreamStore:
     store: IcestreamStore = session.store
     return store.with_read_only(read_only)
+
+
+@contextmanager
+def _naming(key: str) -> Iterator[None]:
+    """Say in errors which chunk was being read; the layers below only know its object."""
+    try:
+        yield
+    except IcestreamError as error:
+        raise name_chunk(error, key) from error.__cause__
 
 
 def _length(found: FoundChunk) -> int:

@@ -18,6 +18,7 @@ from icestream.credentials import (
 from icestream.errors import AccessError, ErrorKind, InvalidInputError
 from icestream.model.containers import VirtualChunkContainer
 from icestream.model.object_stores import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
+from icestream.model.platforms import Platform
 from icestream.virtual.access import Access, CredentialSource
 
 Authorize = dict[str, AnyCredential | None]
@@ -461,6 +462,19 @@ def test_needs_say_what_is_missing_and_what_is_there() -> None:
     assert needs[1].remedy is None
     assert needs[2].remedy == "authorize_virtual_chunk_access={'file:///data/': None}"
     assert needs[3].remedy == "authorize_virtual_chunk_access={'models://': None}"
+
+
+def test_the_credentials_of_the_repository_serve_on_its_own_platform() -> None:
+    places = [
+        container("s3", S3),
+        container("gcs", GCS),
+        container("s3://b/", at("https://minio.example")),
+    ]
+
+    needs = Access.of({"s3": None}).needs(places, own_platform=Platform.S3)
+
+    assert [need.is_supplied for need in needs] == [True, False, False]
+    assert {need.source for need in needs} == {CredentialSource.REPOSITORY}
 
 
 # -- secrets --------------------------------------------------------------------------------------

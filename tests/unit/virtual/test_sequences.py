@@ -4,7 +4,7 @@ import numpy as np
 from tests.unit.virtual.places import table_of
 
 from icestream.model.chunk_tables import ChunkTable, replace_columns
-from icestream.virtual.sequences import RowHint, SequenceDetector, ranges_of
+from icestream.virtual.sequences import RowHint, SequenceDetector, sound_rows
 
 
 def in_order(detector: SequenceDetector, table: ChunkTable, *rows: int) -> list[list[int]]:
@@ -88,6 +88,6 @@ def test_a_window_ends_before_too_many_bytes_and_before_what_cannot_be() -> None
     offsets[6] = 2**63
     broken = replace_columns(table, byte_offset=offsets)
 
-    assert ranges_of(table, rows, 35)[0].tolist() == [2, 3, 4]
-    assert ranges_of(broken, rows, 1000)[0].tolist() == [2, 3, 4, 5]
-    assert ranges_of(table, rows, 1000)[1].tolist() == [20, 30, 40, 50, 60, 70, 80]
+    assert sound_rows(table, rows, 35).tolist() == [2, 3, 4]
+    assert sound_rows(broken, rows, 1000).tolist() == [2, 3, 4, 5]
+    assert sound_rows(table, rows, 1000).tolist() == rows.tolist()

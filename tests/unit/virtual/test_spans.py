@@ -1,5 +1,6 @@
 """Byte ranges in memory: found by position, bounded in size, forgotten in time."""
 
+import numpy as np
 import pytest
 
 from icestream.virtual import spans as module
@@ -26,6 +27,8 @@ def test_a_range_is_found_in_the_span_that_holds_it() -> None:
     assert store.find(KEY, 8, 12) is None
     assert store.find(KEY, 28, 31) is None
     assert store.find(("s3://bucket/x", "etag", 0), 12, 20) is None
+    held = store.holds(KEY, np.array([0, 5, 12, 25]), np.array([10, 15, 20, 31]))
+    assert held.tolist() == [True, False, True, False]
     assert spans[2].cut(12, 15) == bytes([12, 13, 14])
 
 

@@ -271,7 +271,7 @@ def test_uncovered_locations_are_counted_and_may_be_allowed(
     session: Session, store: IcestreamStore
 ) -> None:
     columns = (["x://y/1", "x://y/2", URL], _u64(0, 0, 0), _u64(1, 1, 1))
-    with pytest.raises(InvalidInputError, match="x://y/1 and 1 more; add one with"):
+    with pytest.raises(InvalidInputError, match="x://y/1 and 1 other locations; add one with"):
         store.set_virtual_refs_arr("a", (1, 3), *columns)
 
     store.set_virtual_refs_arr("a", (1, 3), *columns, validate_containers=False)
