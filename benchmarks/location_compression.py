@@ -150,7 +150,7 @@ def _locations(kind: Kind, default: Any) -> Iterator[str]:
     if kind not in names:
         yield from default
         return
-    numbers = random.Random(0)  # noqa: S311  test data
+    numbers = random.Random(0)
     for row in range(len(default)):
         yield names[kind](row, numbers)
 
@@ -172,7 +172,7 @@ def _dated_name(row: int, numbers: random.Random) -> str:
 
 
 def _random_rows(references: int) -> list[int]:
-    return random.Random(1).choices(range(references), k=_LOOKUPS)  # noqa: S311  test data
+    return random.Random(1).choices(range(references), k=_LOOKUPS)
 
 
 # -- the parent process ---------------------------------------------------------------------------

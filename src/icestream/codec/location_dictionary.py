@@ -12,13 +12,14 @@ import zstandard
 from icestream.codec.columns import BLOCK_ROWS, FlatColumns, Int64
 from icestream.codec.location_frames import (
     MAX_LOCATION_BYTES,
-    MIN_PREFIX_BYTES,
     FrameTemplate,
     common_prefix,
 )
 from icestream.codec.text_columns import as_texts
 from icestream.model.manifests import LocationCompression
 
+_WORTHWHILE_PREFIX = 32
+"""Well above the two dozen bytes that a frame adds to what is not common."""
 _SHORT_SAMPLE = 8
 _MAGIC = bytes.fromhex("28b52ffd")
 _MIN_FRAME = 9
@@ -47,15 +48,15 @@ def compress_locations(
     if not is_short.any():
         return None
     short = texts if is_short.all() else texts.filter(pa.array(is_short))
-    dictionary, blocks = _compress_alike(short, settings) or _compress_each(short, settings)
-    if dictionary is None:
+    compressed = _compress_alike(short, settings) or _compress_each(short, settings)
+    if compressed is None:
         return None
-    frames = pa.chunked_array(blocks, pa.large_binary())
-    return CompressedLocations(dictionary, frames, is_short)
+    dictionary, blocks = compressed
+    return CompressedLocations(dictionary, pa.chunked_array(blocks, pa.large_binary()), is_short)
 
 
-_Compressed = tuple[bytes | None, Iterable[pa.Array]]
-"""The dictionary, None if there is none, and frames in blocks."""
+_Compressed = tuple[bytes, Iterable[pa.Array]]
+"""The dictionary, and frames in blocks."""
 
 
 def _compress_alike(texts: pa.ChunkedArray, settings: LocationCompression) -> _Compressed | None:
@@ -63,7 +64,7 @@ def _compress_alike(texts: pa.ChunkedArray, settings: LocationCompression) -> _C
     prefix = common_prefix(texts)
     half = pc.mean(pc.binary_length(texts)).as_py() / 2
     room = settings.max_dictionary_bytes - len(prefix)
-    if not max(MIN_PREFIX_BYTES, half) <= len(prefix) < MAX_LOCATION_BYTES or room <= 0:
+    if not max(_WORTHWHILE_PREFIX, half) <= len(prefix) < MAX_LOCATION_BYTES or room <= 0:
         return None
     trained = _train(texts, replace(settings, max_dictionary_bytes=room))
     if trained is None:
@@ -72,13 +73,17 @@ def _compress_alike(texts: pa.ChunkedArray, settings: LocationCompression) -> _C
     return trained.as_bytes() + prefix, map(template.build, _blocks(texts))
 
 
-def _compress_each(texts: pa.ChunkedArray, settings: LocationCompression) -> _Compressed:
+def _compress_each(texts: pa.ChunkedArray, settings: LocationCompression) -> _Compressed | None:
+    """Let zstd compress each location; None where that makes them no smaller."""
     dictionary = _train(texts, settings)
     if dictionary is None:
-        return None, ()
+        return None
     level = min(settings.level, zstandard.MAX_COMPRESSION_LEVEL)
     dictionary.precompute_compress(level=level)
     compressor = zstandard.ZstdCompressor(level=level, dict_data=dictionary)
+    samples = _sample(texts, settings.max_training_samples)
+    if sum(len(compressor.compress(sample)) - len(sample) for sample in samples) >= 0:
+        return None
     frames = (
         pa.array([compressor.compress(text) for text in block.to_pylist()], pa.large_binary())
         for block in _blocks(texts.cast(pa.large_binary()))

@@ -5,11 +5,9 @@ the location as it is. Frames of locations of one length differ in that rest onl
 from pieces by Arrow, which takes a tenth of the time of a call of zstd for each.
 """
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,7 +38,10 @@ _NOTHING = pa.scalar(b"", pa.large_binary())
 def common_prefix(texts: pa.ChunkedArray) -> bytes:
     """Return what all texts begin with, of which there is at least one."""
     ends = pc.min_max(texts)
-    return os.path.commonprefix([ends["min"].as_py().encode(), ends["max"].as_py().encode()])
+    first: bytes = ends["min"].as_py().encode()
+    last: bytes = ends["max"].as_py().encode()
+    differences = (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+    return first[: next(differences, len(first))]
 
 
 @dataclass(frozen=True)

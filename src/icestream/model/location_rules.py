@@ -33,7 +33,10 @@ def location_rules(config: RepositoryConfig) -> LocationRules:
     general = None if manifest is None else manifest.virtual_chunk_location_compression
     base = _settings(general, LocationCompression())
     rules = (
-        (rule.arrays or ANY_ARRAY, None if rule.enabled is False else _settings(rule.settings, base))
+        (
+            rule.arrays or ANY_ARRAY,
+            None if rule.enabled is False else _settings(rule.settings, base),
+        )
         for rule in config.location_compression_rules
     )
     return LocationRules(None if general is None else base, tuple(rules))

@@ -223,7 +223,7 @@ class Dependencies(RepositoryCore):
                 changed then.
         """
         config = self._context.config
-        declared = list((config.virtual_chunk_containers or {}).values())
+        declared = config.list_virtual_chunk_containers()
         added = _missing_containers(declared, dict.fromkeys(locations))
         for container in added:
             config.set_virtual_chunk_container(container)
@@ -262,15 +262,19 @@ def _check_level(level: str, depth: int) -> None:
 def containers_of(
     context: Context, persisted: Iterable[VirtualChunkContainer] = ()
 ) -> ContainerSet:
-    """Return the containers in force in an open repository."""
-    declared = (context.config.virtual_chunk_containers or {}).values()
-    return ContainerSet.of(declared, persisted=persisted)
+    """Return the containers of the configuration as it is now, saved or not."""
+    config = context.config
+    return ContainerSet.of(
+        config.list_virtual_chunk_containers(),
+        defaults=config.default_containers,
+        persisted=persisted,
+    )
 
 
 def stored_containers(context: Context) -> list[VirtualChunkContainer]:
     """Return the containers that every reader of the repository has."""
     config = lifecycle.fetch_config(context.assets.storage)
-    return list(((config and config.virtual_chunk_containers) or {}).values())
+    return [] if config is None else config.list_virtual_chunk_containers()
 
 
 def _containers_table(context: Context) -> pa.Table:
@@ -312,7 +316,7 @@ def _bucket_of(location: str) -> str:
 
 def all_locations(copy: WorkingCopy, *, stored: bool = False) -> list[str]:
     """Return the location of every virtual chunk of a session, one per chunk."""
-    return list_locations(copy, Listing(containers=containers_of(copy.context), stored=stored))
+    return list_locations(copy, Listing(containers=copy.context.reader.containers, stored=stored))
 
 
 def stream_locations(
@@ -333,7 +337,10 @@ def stream_locations(
         stored: As they are stored, not made absolute.
     """
     listing = Listing(
-        containers=containers_of(copy.context), prefix=prefix, array_path=array_path, stored=stored
+        containers=copy.context.reader.containers,
+        prefix=prefix,
+        array_path=array_path,
+        stored=stored,
     )
     iterate = iter_distinct_locations if distinct else iter_locations
     return iterate(copy, listing)

@@ -84,6 +84,8 @@ def _tables(copy: WorkingCopy, array_path: str | None) -> Iterator[ChunkTable]:
 
 def _locations_in(table: ChunkTable, listing: Listing) -> list[str]:
     codes, texts = _selected(table, listing)
+    if len(codes) == len(texts) and bool((codes[1:] > codes[:-1]).all()):
+        return _as_list(texts)  # every chunk an object of its own, in order
     found: list[str] = texts.to_numpy(zero_copy_only=False)[codes].tolist()
     return found
 

@@ -23,6 +23,7 @@ from icestream.credentials import (
 )
 from icestream.errors import ErrorKind, InvalidInputError
 from icestream.model.object_stores import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
+from icestream.model.platforms import Platform
 from icestream.storage.addresses import AzureAddress, GcsAddress, HttpAddress, S3Address
 from icestream.storage.arguments import (
     bad_argument,
@@ -35,7 +36,6 @@ from icestream.storage.local_files import LocalFiles
 from icestream.storage.object_store import ObjectStorage
 from icestream.storage.places import (
     Place,
-    Platform,
     PresentedCredential,
     place_of,
     place_of_azure,
@@ -107,7 +107,8 @@ def open_container(
             return _open_files(store, credentials, bucket)
         case ObjectStoreConfig.InMemory():
             raise bad_argument("store", "no virtual chunks are in the memory of a process")
-    patience = retry or RETRIES.get(place_of(opened).platform)
+    platform = place_of(opened).platform
+    patience = retry or (None if platform is None else RETRIES.get(platform))
     return opened if patience is None else opened.with_retries(patience)
 
 
@@ -254,7 +255,7 @@ def _open_files(
     store: ObjectStoreConfig.LocalFileSystem, credentials: ContainerCredential | None, bucket: str
 ) -> Storage:
     if credentials is not None and not isinstance(credentials, Credentials.LocalFileSystemAccess):
-        raise _unfit(credentials, Platform.LOCAL)
+        raise _unfit(credentials, Platform.LOCAL_FILE_SYSTEM)
     return LocalFiles(f"{store.path}/{_checked(bucket)}" if bucket else "/")
 
 

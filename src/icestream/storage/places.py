@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from urllib.parse import urlsplit
 
 from icestream.credentials import (
@@ -15,6 +14,7 @@ from icestream.credentials import (
     HttpHeaders,
 )
 from icestream.errors import InternalError
+from icestream.model.platforms import Platform
 from icestream.storage.addresses import Address, AzureAddress, GcsAddress, HttpAddress, S3Address
 from icestream.storage.local import LocalStorage
 from icestream.storage.object_store import ObjectStorage
@@ -29,19 +29,6 @@ _TIGRIS_HOST = re.compile(
 _VENDOR = re.compile(r"^(?:google|azure_storage|azure)_")
 
 
-class Platform(StrEnum):
-    """What kind of store objects are in."""
-
-    S3 = "s3"
-    S3_COMPATIBLE = "s3-compatible"
-    TIGRIS = "tigris"
-    GCS = "gcs"
-    AZURE = "azure"
-    HTTP = "http"
-    LOCAL = "local file system"
-    MEMORY = "memory"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A service of a platform. Two that are equal are run by the same people.
@@ -49,7 +36,8 @@ class Place:
     Credentials for one may be presented at the other; region and credentials are not compared.
     """
 
-    platform: Platform
+    platform: Platform | None
+    """None is the memory of a process."""
     endpoint_url: str | None = None
     """Without a slash at its end; None where the platform has one of its own."""
     account: str | None = None
@@ -64,7 +52,7 @@ def place_of(storage: Storage) -> Place:
     if isinstance(backend, ObjectStorage):
         return _place_of_address(backend.address)
     is_local = isinstance(backend, LocalStorage)
-    return Place(platform=Platform.LOCAL if is_local else Platform.MEMORY)
+    return Place(platform=Platform.LOCAL_FILE_SYSTEM if is_local else None)
 
 
 def _place_of_address(address: Address) -> Place:
@@ -81,8 +69,8 @@ def _place_of_address(address: Address) -> Place:
             raise InternalError(f"{type(address).__name__} is on no known platform")
 
 
-def platform_of(storage: Storage) -> Platform:
-    """Return the platform that a storage is on."""
+def platform_of(storage: Storage) -> Platform | None:
+    """Return the platform that a storage is on; None is the memory of a process."""
     return place_of(storage).platform
 
 

@@ -18,6 +18,7 @@ from icestream.credentials import (
     s3_credentials,
 )
 from icestream.errors import ErrorKind, IcestreamError, InvalidInputError, ReadOnlyError
+from icestream.model.platforms import Platform
 from icestream.storage import (
     ObjectStoreConfig,
     S3Options,
@@ -34,7 +35,7 @@ from icestream.storage.addresses import AzureAddress, GcsAddress, HttpAddress, S
 from icestream.storage.containers import open_container
 from icestream.storage.local_files import LocalFiles
 from icestream.storage.object_store import ObjectStorage
-from icestream.storage.places import Place, Platform, place_of, platform_of
+from icestream.storage.places import Place, place_of, platform_of
 from icestream.storage.retries import RetryPolicy
 from icestream.testing.doubles import CountingStorage
 
@@ -108,8 +109,8 @@ def address_of(storage: Storage) -> Any:
             http_storage("https://Host:8443/a/b"),
             Place(platform=Platform.HTTP, endpoint_url="https://host:8443"),
         ),
-        (local_filesystem_storage("/nowhere"), Place(platform=Platform.LOCAL)),
-        (in_memory_storage(), Place(platform=Platform.MEMORY)),
+        (local_filesystem_storage("/nowhere"), Place(platform=Platform.LOCAL_FILE_SYSTEM)),
+        (in_memory_storage(), Place(platform=None)),
         (CountingStorage(on_aws()), Place(platform=Platform.S3)),
     ],
 )
