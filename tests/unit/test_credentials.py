@@ -118,7 +118,7 @@ def test_chooses_the_way_that_the_arguments_name() -> None:
         {"anonymous": True, "get_credentials": renewed_keys},
         {"from_env": False},
     ],
-    ids=lambda arguments: " ".join(arguments),
+    ids=" ".join,
 )
 def test_contradictions_for_s3_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError) as caught:
@@ -135,7 +135,7 @@ def test_contradictions_for_s3_are_refused(arguments: dict[str, Any]) -> None:
         {"get_credentials": token, "from_env": True},
         {"from_env": False},
     ],
-    ids=lambda arguments: " ".join(arguments),
+    ids=" ".join,
 )
 def test_contradictions_for_gcs_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
@@ -150,7 +150,7 @@ def test_contradictions_for_gcs_are_refused(arguments: dict[str, Any]) -> None:
         {"anonymous": True, "bearer_token": "b"},
         {"from_env": False},
     ],
-    ids=lambda arguments: " ".join(arguments),
+    ids=" ".join,
 )
 def test_contradictions_for_azure_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):

@@ -20,6 +20,7 @@ from icestream.model.ids import (
     new_chunk_id,
     new_manifest_id,
 )
+from icestream.model.location_rules import NO_LOCATION_COMPRESSION, LocationRules
 from icestream.model.manifests import LocationCompression, Manifest, ManifestFile
 from icestream.model.repo_info import RepoInfo
 from icestream.model.snapshots import Snapshot
@@ -36,7 +37,7 @@ class AssetSettings:
     cached_chunk_refs: int = 15_000_000
     cached_log_changes: int = 0
     cached_chunk_bytes: int = 0
-    locations: LocationCompression | None = None
+    locations: LocationRules = NO_LOCATION_COMPRESSION
 
 
 class Assets:
@@ -90,7 +91,13 @@ class Assets:
         """Return a manifest if it is in memory."""
         return self._manifests.find(manifest_id)
 
-    def save_manifest(self, arrays: Mapping[NodeId, ChunkTable], *, spec: int) -> ManifestFile:
+    def save_manifest(
+        self,
+        arrays: Mapping[NodeId, ChunkTable],
+        *,
+        spec: int,
+        locations: LocationCompression | None,
+    ) -> ManifestFile:
         """Write the references of some arrays as a manifest of its own."""
         manifest = Manifest(new_manifest_id(), dict(sorted(arrays.items())))
         data = encode_manifest(
@@ -98,7 +105,7 @@ class Assets:
             manifest.arrays,
             spec=spec,
             level=self.settings.compression_level,
-            locations=self.settings.locations,
+            locations=locations,
         )
         self.storage.put(layout.manifest_path(manifest.id), data)
         self._manifests.put(manifest.id, manifest, manifest.num_refs + 1)

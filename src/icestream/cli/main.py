@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from icestream.cli import config, history, inspection, maintenance, references, repo
+from icestream.cli import config, history, inspection, maintenance, references, repo, sources
 
 app = typer.Typer(
     name="icestream",
@@ -22,6 +22,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(maintenance.app)
 app.add_typer(inspection.app, name="inspect")
 app.add_typer(inspection.manifests_app, name="manifests")
+app.add_typer(sources.app, name="sources")
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001  typer calls it with the option's value

@@ -116,7 +116,8 @@ def _train(
 def _sample(texts: pa.ChunkedArray, most: int) -> list[bytes | bytearray | memoryview]:
     """Return up to `most` texts, spread evenly: the same input gives the same dictionary."""
     rows = np.unique(np.linspace(0, len(texts) - 1, min(most, len(texts))).astype(np.int64))
-    return [text.encode() for text in texts.take(pa.array(rows)).to_pylist()]
+    # one by one, because `take` would join the chunks first
+    return [texts[row].as_py().encode() for row in rows.tolist()]
 
 
 class LocationExpander:

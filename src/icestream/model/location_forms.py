@@ -75,9 +75,9 @@ def relative_texts(
 
 def owners(texts: pa.Array, containers: ContainerSet) -> list[tuple[VirtualChunkContainer, Mask]]:
     """Return the stored containers that own some of these absolute locations, and which."""
-    canonical, _ = canonical_texts(spelled_texts(texts))
+    canonical, faulty = canonical_texts(spelled_texts(texts))
     ranking = containers.automatic.ranking
-    found = ranking.owners(canonical)
+    found = np.where(faulty, NO_OWNER, ranking.owners(canonical))
     return [
         (ranking.containers[position], found == position)
         for position in np.unique(found[found != NO_OWNER])

@@ -18,8 +18,15 @@ class LocationRules:
     rules: tuple[tuple[ManifestSplitCondition, LocationCompression | None], ...] = ()
     """In order: the first that is for an array decides."""
 
-    def of(self, path: str) -> LocationCompression | None:
-        """Return how the locations of the array at this absolute path are compressed."""
+    def of(self, *paths: str) -> LocationCompression | None:
+        """Return how locations are compressed in a manifest of the arrays at these absolute paths.
+
+        Arrays that share a manifest share its dictionary: it has one if it may for each of them.
+        """
+        wanted = [self._of_array(path) for path in paths]
+        return wanted[0] if wanted and None not in wanted else None
+
+    def _of_array(self, path: str) -> LocationCompression | None:
         matching = (settings for arrays, settings in self.rules if arrays.matches(path))
         return next(matching, self.default)
 

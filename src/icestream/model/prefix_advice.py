@@ -25,6 +25,8 @@ from icestream.model.templates import PLACEHOLDER
 
 _CANDIDATES = 4096
 _LONGEST_NAME = 16
+_LETTER = re.compile(r"[A-Za-z]")
+_WORD = re.compile(r"[A-Za-z0-9]+")
 _CLASSES = ("[0-9]", "[A-Za-z]")
 """Runs of characters that a placeholder takes as a whole."""
 
@@ -245,12 +247,15 @@ def _saving(prefix: str, name: str | None) -> int:
 
 
 def _base_name(folder: str) -> str:
-    """Return the first words of the last segment of a folder."""
-    words = re.findall(r"[A-Za-z0-9]+", folder.rstrip("/").rpartition("/")[2])
-    name = "data"
-    for end in range(1, len(words) + 1):
-        joined = "-".join(words[:end])
-        name = joined[:_LONGEST_NAME] if end == 1 or len(joined) <= _LONGEST_NAME else name
+    """Return the first words of the last segment that says something."""
+    segments = folder.rpartition("://")[2].split("/")
+    telling = (segment for segment in reversed(segments) if len(_LETTER.findall(segment)) > 1)
+    words = _WORD.findall(next(telling, "data"))
+    name = words[0][:_LONGEST_NAME]
+    for word in words[1:]:
+        if len(f"{name}-{word}") > _LONGEST_NAME:
+            break
+        name = f"{name}-{word}"
     return name
 
 

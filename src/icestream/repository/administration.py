@@ -11,6 +11,7 @@ from icestream.model.ops_log import RepoStatus, UpdateType
 from icestream.model.repo_info import FEATURE_FLAGS, RepoInfo
 from icestream.repository.async_twins import async_twin
 from icestream.repository.core import RepositoryCore
+from icestream.repository.spec2 import EXTENSION_COPY_KEY
 
 
 class Administration(RepositoryCore):
@@ -38,7 +39,7 @@ class Administration(RepositoryCore):
 
     def get_metadata(self) -> dict[str, Any]:
         """Return the metadata of the repository."""
-        return dict(self._repo_info_timeline("repository metadata").load().metadata)
+        return _visible(self._repo_info_timeline("repository metadata").load().metadata)
 
     get_metadata_async = async_twin(get_metadata)
 
@@ -55,13 +56,15 @@ class Administration(RepositoryCore):
 
     def update_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Set some keys of the metadata, keep the others, and return all."""
-        return dict(self._change_metadata(lambda old: {**old, **metadata}).metadata)
+        return _visible(self._change_metadata(lambda old: {**old, **metadata}).metadata)
 
     update_metadata_async = async_twin(update_metadata)
 
     def _change_metadata(self, change: Any) -> RepoInfo:
         def apply(info: RepoInfo) -> tuple[RepoInfo, UpdateType]:
-            return replace(info, metadata=change(info.metadata)), ops_log.MetadataChanged()
+            kept = {k: v for k, v in info.metadata.items() if k == EXTENSION_COPY_KEY}
+            changed = {**change(_visible(info.metadata)), **kept}
+            return replace(info, metadata=changed), ops_log.MetadataChanged()
 
         return self._repo_info_timeline("repository metadata").update(apply)
 
@@ -99,6 +102,11 @@ class Administration(RepositoryCore):
         )
 
     set_feature_flag_async = async_twin(set_feature_flag)
+
+
+def _visible(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata without what belongs to the configuration."""
+    return {key: value for key, value in metadata.items() if key != EXTENSION_COPY_KEY}
 
 
 def _flags(info: RepoInfo) -> list[FeatureFlag]:

@@ -10,7 +10,7 @@ from icestream.model.attribution import Attribution
 from icestream.model.config import RepositoryConfig
 from icestream.model.container_sets import ContainerSet
 from icestream.model.effective_config import EffectiveConfig, EffectiveRetries, effective
-from icestream.model.manifests import LocationCompression
+from icestream.model.location_rules import LocationRules, location_rules
 from icestream.repository.context import Context
 from icestream.repository.spec1 import RefTimeline
 from icestream.repository.spec2 import RepoInfoTimeline
@@ -49,7 +49,7 @@ def assemble(
         persisted: The configuration that is stored.
     """
     settings = effective(config)
-    assets = Assets(storage, _asset_settings(settings, _location_compression(config, spec)))
+    assets = Assets(storage, _asset_settings(settings, location_rules(config)))
     policy = _policy(settings.repo_update_retries.default)
     timeline: Timeline
     if spec == 1:
@@ -100,9 +100,7 @@ def _policy(retries: EffectiveRetries) -> RetryPolicy:
     )
 
 
-def _asset_settings(
-    settings: EffectiveConfig, locations: LocationCompression | None
-) -> AssetSettings:
+def _asset_settings(settings: EffectiveConfig, locations: LocationRules) -> AssetSettings:
     return AssetSettings(
         compression_level=settings.compression.level,
         cached_snapshot_nodes=settings.caching.num_snapshot_nodes,
@@ -110,18 +108,4 @@ def _asset_settings(
         cached_log_changes=settings.caching.num_transaction_changes,
         cached_chunk_bytes=settings.caching.num_bytes_chunks,
         locations=locations,
-    )
-
-
-def _location_compression(config: RepositoryConfig, spec: int) -> LocationCompression | None:
-    """Return how locations are compressed: only where the configuration asks for it."""
-    manifest = config.manifest
-    if spec == 1 or manifest is None or manifest.virtual_chunk_location_compression is None:
-        return None
-    wanted = effective(config).manifest.virtual_chunk_location_compression
-    return LocationCompression(
-        min_num_chunks=wanted.min_num_chunks,
-        max_training_samples=wanted.dictionary_max_training_samples,
-        max_dictionary_bytes=wanted.dictionary_max_size_bytes,
-        level=wanted.compression_level,
     )

@@ -74,7 +74,11 @@ def _write_manifests(
 
     def write(array: ArrayNode) -> list[tuple[ManifestFile, ChunkTable]]:
         tables = plan_manifests(current_table(assets, request.changes, array))
-        return [(assets.save_manifest({array.id: t}, spec=request.spec), t) for t in tables]
+        locations = assets.settings.locations.of(array.path)
+        return [
+            (assets.save_manifest({array.id: table}, spec=request.spec, locations=locations), table)
+            for table in tables
+        ]
 
     if len(stale) == 1:
         return {stale[0].id: write(stale[0])}

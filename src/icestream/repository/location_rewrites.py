@@ -114,13 +114,15 @@ class _Rewriter:
         uses = UsedManifests()
         uses.add(base)
         written = _Written({})
+        paths = {node.id: path for path, node in base.nodes.items()}
         with ThreadPoolExecutor(_LIMITS.manifest_fetches) as pool:
             saved = {}
             for manifest in walk_manifests(self._assets, uses.files.values(), _LIMITS):
                 arrays = self._rewritten(manifest, uses.grids[manifest.id], written)
                 if arrays is not None:
+                    locations = self._assets.settings.locations.of(*(paths[i] for i in arrays))
                     saved[manifest.id] = pool.submit(
-                        self._assets.save_manifest, arrays, spec=self._spec
+                        self._assets.save_manifest, arrays, spec=self._spec, locations=locations
                     )
             written.replaced = {old: future.result() for old, future in saved.items()}
         return written

@@ -18,10 +18,11 @@ from icestream.model.config import RepositoryConfig
 from icestream.model.conflicts import ConflictSolver
 from icestream.model.ids import SnapshotId
 from icestream.model.times import micros_of
-from icestream.repository import lifecycle
+from icestream.repository import lifecycle, stored_configs
 from icestream.repository.administration import Administration
 from icestream.repository.assembly import OpenOptions
 from icestream.repository.async_twins import async_classmethod, async_twin
+from icestream.repository.dependencies import Dependencies
 from icestream.repository.history import History
 from icestream.repository.inspection import Inspection
 from icestream.repository.maintenance import Maintenance
@@ -46,7 +47,7 @@ class SpecVersion(IntEnum):
         return SpecVersion.v2
 
 
-class Repository(References, History, Administration, Maintenance, Inspection):
+class Repository(References, History, Administration, Maintenance, Inspection, Dependencies):
     """A repository: branches and tags over snapshots, read and written through sessions."""
 
     def __init__(self, opened: lifecycle.OpenRepository) -> None:
@@ -135,14 +136,14 @@ class Repository(References, History, Administration, Maintenance, Inspection):
     @staticmethod
     def exists(storage: Storage, storage_settings: Any = None) -> bool:  # noqa: ARG004  the peer's signature
         """Tell whether there is a repository."""
-        return lifecycle.find_spec(storage) is not None
+        return stored_configs.find_spec(storage) is not None
 
     exists_async = staticmethod(async_twin(exists))
 
     @staticmethod
     def fetch_spec_version(storage: Storage, storage_settings: Any = None) -> SpecVersion | None:  # noqa: ARG004  the peer's signature
         """Return the format version of the repository, None if there is none."""
-        spec = lifecycle.find_spec(storage)
+        spec = stored_configs.find_spec(storage)
         return None if spec is None else SpecVersion(spec)
 
     fetch_spec_version_async = staticmethod(async_twin(fetch_spec_version))
@@ -229,7 +230,7 @@ class Repository(References, History, Administration, Maintenance, Inspection):
 
     def config_history(self) -> list[RepositoryConfig]:
         """Return the configurations that were stored before, newest first."""
-        return lifecycle.config_history(self._context)
+        return stored_configs.config_history(self._context)
 
     def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
         """Give every later commit this metadata, unless the commit says otherwise."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from icestream.assets import layout
 from icestream.assets.assets import Assets
@@ -223,28 +224,25 @@ class RefTimeline:
     def load_config(self) -> StoredConfig:
         """Return the stored configuration."""
         try:
-            return self._storage.get_versioned(layout.CONFIG)
+            return StoredConfig(*self._storage.get_versioned(layout.CONFIG))
         except NotFoundError:
-            return None, None
+            return StoredConfig()
 
-    def save_config(self, encode: Callable[[int], bytes], read: StoredConfig) -> StoredConfig:
+    def save_config(self, config: StoredConfig, read: StoredConfig) -> StoredConfig:
         """Replace the configuration that was `read`, keeping a copy of it."""
-        data, version = read
-        config = encode(self.spec)
-        if self.load_config()[0] != data:
+        if self.load_config().data != read.data:
             # before a copy is kept: copies of lost races would look like history
             raise config_was_saved_by_another()
         try:
-            if data is None or version is None:
-                return config, self._storage.put_if_absent(
-                    layout.CONFIG, config, content_type=_YAML
-                )
-            self._assets.save_backup(layout.new_backup_name(layout.CONFIG, now_micros()), data)
-            return config, self._storage.put_if_version(
-                layout.CONFIG, config, version, content_type=_YAML
-            )
+            return replace(config, version=self._put_config(config.data or b"", read))
         except (AlreadyExistsError, ConflictError) as error:
             raise config_was_saved_by_another() from error
+
+    def _put_config(self, data: bytes, read: StoredConfig) -> Version:
+        if read.data is None or read.version is None:
+            return self._storage.put_if_absent(layout.CONFIG, data, content_type=_YAML)
+        self._assets.save_backup(layout.new_backup_name(layout.CONFIG, now_micros()), read.data)
+        return self._storage.put_if_version(layout.CONFIG, data, read.version, content_type=_YAML)
 
 
 def needs_spec2(what: str) -> SessionStateError:

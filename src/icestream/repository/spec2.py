@@ -15,6 +15,9 @@ from icestream.model.times import now_micros
 from icestream.repository.timeline import StoredConfig, branch_moved, config_was_saved_by_another
 from icestream.storage.retries import RetryPolicy
 
+EXTENSION_COPY_KEY = "icestream.config"
+"""The key of the repository metadata under which settings are kept that icechunk drops."""
+
 Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateType]]
 """A pure step from one repo info to the next, and what to call it in the ops log."""
 
@@ -199,19 +202,22 @@ class RepoInfoTimeline:
 
     def load_config(self) -> StoredConfig:
         """Return the stored configuration."""
-        return self.load().config, None
+        info = self.load()
+        return StoredConfig(info.config, extension=info.metadata.get(EXTENSION_COPY_KEY))
 
-    def save_config(self, encode: Callable[[int], bytes], read: StoredConfig) -> StoredConfig:
+    def save_config(self, config: StoredConfig, read: StoredConfig) -> StoredConfig:
         """Replace the configuration that was `read`; commits in between do not matter."""
-        config = encode(self.spec)
 
         def change(info: RepoInfo) -> tuple[RepoInfo, UpdateType]:
-            if info.config != read[0]:
+            if info.config != read.data:
                 raise config_was_saved_by_another()
-            return replace(info, config=config), ops_log.ConfigChanged()
+            metadata = {k: v for k, v in info.metadata.items() if k != EXTENSION_COPY_KEY}
+            if config.extension is not None:
+                metadata[EXTENSION_COPY_KEY] = config.extension
+            return replace(info, config=config.data, metadata=metadata), ops_log.ConfigChanged()
 
         self.update(change)
-        return config, None
+        return config
 
 
 def _was_applied(attempted: Update, info: RepoInfo) -> bool:

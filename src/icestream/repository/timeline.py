@@ -1,15 +1,25 @@
 """The port to the record of branches, tags and history, which differs between format versions."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from icestream.errors import ConflictError, ErrorKind
 from icestream.model.ids import SnapshotId, id_text
 from icestream.model.repo_info import SnapshotEntry
 from icestream.storage.protocol import Version
 
-StoredConfig = tuple[bytes | None, Version | None]
-"""The stored configuration and, where it is an object of its own, the version of that object."""
+
+@dataclass(frozen=True, slots=True)
+class StoredConfig:
+    """A configuration as it is stored."""
+
+    data: bytes | None = None
+    """None if nothing but defaults was ever set."""
+    version: Version | None = None
+    """That of the object, where the configuration is one of its own."""
+    extension: Mapping[str, Any] | None = None
+    """A second copy of what icechunk drops when it saves a configuration (format version 2)."""
 
 
 class Timeline(Protocol):
@@ -71,8 +81,8 @@ class Timeline(Protocol):
     def load_config(self) -> StoredConfig:
         """Return the stored configuration."""
 
-    def save_config(self, encode: Callable[[int], bytes], read: StoredConfig) -> StoredConfig:
-        """Replace the configuration that was `read`; `encode` gives the bytes for a version.
+    def save_config(self, config: StoredConfig, read: StoredConfig) -> StoredConfig:
+        """Replace the configuration that was `read`.
 
         Raises:
             ConflictError: Somebody saved another one since.

@@ -150,7 +150,7 @@ def plan_upgrade(context: Context, refs: RefTargets) -> RepoInfo:
     tips = (*refs.branches.values(), *refs.tags.values())
     entries = reachable_entries(tips, context.timeline.ancestry)
     root = _root_of(refs.branches[MAIN_BRANCH], entries)
-    config, _ = context.timeline.load_config()
+    config = context.timeline.load_config().data
     info = RepoInfo(
         branches=refs.branches,
         tags=refs.tags,

@@ -74,6 +74,15 @@ class VirtualReader:
         """Bytes in memory that were fetched ahead."""
         return self._ahead.cached_bytes
 
+    def resolve(self, location: str) -> Target:
+        """Return the object of a location, and the client that reads it; no request is sent.
+
+        Raises:
+            AccessError: No container covers the location, or the reader has not consented.
+            InvalidInputError: It names no object, or not unmistakably.
+        """
+        return self._resolver.resolve(location)
+
     def with_settings(self, settings: ReadSettings) -> "VirtualReader":
         """Return a reader of the same places that reads in another way."""
         return VirtualReader(

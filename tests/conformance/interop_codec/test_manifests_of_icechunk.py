@@ -27,6 +27,7 @@ from icestream.model.nodes import ArrayNode
 MANY = 1200
 """Enough virtual references for icechunk to compress their locations."""
 MODIFIED = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+EAGER = LocationCompression(min_num_chunks=1)
 ARRAYS = ("inline", "native", "virtual", "checked", "mixed", "scalar")
 
 Row = tuple[tuple[int, ...], int, str, int, int, bytes | None]
@@ -163,7 +164,7 @@ def replace_files(path: Path, spec: int, locations: LocationCompression | None) 
         )
 
 
-@pytest.fixture(scope="module", params=[None, LocationCompression()], ids=["plain", "dictionary"])
+@pytest.fixture(scope="module", params=[None, EAGER], ids=["plain", "dictionary"])
 def rewritten(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -4,12 +4,12 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from tests.builders import array_of, messages, repository_with_array, values
 
 from icestream.model.conflicts import ConflictDetector
 from icestream.repository.repository import Repository
 from icestream.storage import Storage, s3_storage
 from icestream.testing.fault_proxy import Action, Fault, FaultProxy, Request, nth
-from tests.builders import array_of, messages, repository_with_array, values
 
 pytestmark = pytest.mark.server
 

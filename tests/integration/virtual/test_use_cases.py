@@ -32,9 +32,9 @@ def add_array(session: ice.Session, name: str, location: str, **options: Any) ->
 
 
 def read(repo: ice.Repository, name: str = "a") -> list[int]:
-    found: list[int] = zarr.open_array(
-        repo.readonly_session("main").store, path=name, mode="r"
-    )[:].tolist()
+    found: list[int] = zarr.open_array(repo.readonly_session("main").store, path=name, mode="r")[
+        :
+    ].tolist()
     return found
 
 
@@ -110,9 +110,7 @@ def test_another_region_is_a_persistent_container(moto):
     with repo.transaction("main", message="virtual") as store:
         add_array(store.session, "a", f"s3://{bucket}/data.nc")
 
-    reader = ice.Repository.open(
-        storage, authorize_virtual_chunk_access={"s3://": keys_of(moto)}
-    )
+    reader = ice.Repository.open(storage, authorize_virtual_chunk_access={"s3://": keys_of(moto)})
     assert read(reader) == VALUES.tolist()
     assert reader.config.list_virtual_chunk_containers()[0].name == "s3"
 
@@ -200,9 +198,7 @@ def test_three_buckets_on_two_platforms_with_four_sets_of_credentials(moto, seaw
             ("modelb", "modelb://virtual-b", ice.gcs_store(gcs.store_options())),
             ("modelc", f"modelc://{bucket_c}", s3_place(seaweedfs, region="us-east-1")),
         ):
-            config.set_virtual_chunk_container(
-                ice.VirtualChunkContainer(prefix, store, name=name)
-            )
+            config.set_virtual_chunk_container(ice.VirtualChunkContainer(prefix, store, name=name))
         consent = {
             "modela://virtual-a": ice.gcs_credentials(bearer_token="token-a"),
             "modelb://virtual-b": ice.gcs_credentials(bearer_token="token-b"),

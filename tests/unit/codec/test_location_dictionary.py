@@ -29,6 +29,7 @@ from icestream.model.manifests import LocationCompression
 
 NODE_ID = NodeId(NODE)
 DEFAULTS = LocationCompression()
+EAGER = LocationCompression(min_num_chunks=1)
 LOCATIONS = [f"s3://bucket/experiment/member-{i:03d}/variable.nc" for i in range(300)]
 DICTIONARY = zstandard.train_dictionary(1024, [text.encode() for text in LOCATIONS])
 
@@ -95,21 +96,24 @@ def test_every_compressed_location_is_one_frame_that_needs_the_stored_dictionary
 
 def test_a_location_that_many_references_use_is_compressed_once() -> None:
     table = virtual_table(2000, texts=2)
-    body = decode_body(encode(table), FileType.MANIFEST, name="m")[1]
+    body = decode_body(encode(table, settings=EAGER), FileType.MANIFEST, name="m")[1]
 
     assert body.count(bytes.fromhex("28b52ffd")) == 2
 
 
 @pytest.mark.parametrize(("count", "compressed"), [(999, False), (1000, True)])
-def test_a_thousand_references_are_worth_a_dictionary(count: int, *, compressed: bool) -> None:
+def test_a_thousand_locations_are_worth_a_dictionary(count: int, *, compressed: bool) -> None:
     assert is_compressed(encode(virtual_table(count, texts=count))) is compressed
 
 
-def test_a_thousand_references_of_which_few_are_virtual_are_not() -> None:
-    refs: Refs = {(i,): InlineRef(b"x") for i in range(999)}
-    refs |= {(i,): VirtualRef(LOCATIONS[i % 300], 0, 1) for i in range(999, 1500)}
+def test_many_references_to_fewer_locations_are_not_because_texts_are_shared() -> None:
+    assert not is_compressed(encode(virtual_table(3000, texts=999)))
 
-    assert not is_compressed(encode(ChunkTable.from_refs(refs, 1)))
+
+def test_the_same_references_give_the_same_bytes() -> None:
+    table = virtual_table(2000, texts=2000)
+
+    assert encode(table) == encode(table)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,7 @@ def test_a_thousand_references_of_which_few_are_virtual_are_not() -> None:
     ],
 )
 def test_settings_can_rule_it_out(settings: LocationCompression) -> None:
-    table = virtual_table(2000, texts=100)
+    table = virtual_table(2000, texts=2000)
 
     data = encode(table, settings=settings)
 
@@ -135,14 +139,30 @@ def test_locations_too_short_to_learn_from_stay_plain() -> None:
     assert not is_compressed(encode(ChunkTable.from_refs(refs, 1)))
 
 
+def test_locations_whose_frames_would_be_longer_stay_plain() -> None:
+    refs: Refs = {(i,): VirtualRef(f"vcc://era5/{i}", 0, 1) for i in range(1000)}
+
+    assert not is_compressed(encode(ChunkTable.from_refs(refs, 1)))
+
+
+def test_locations_that_are_all_too_long_have_no_dictionary() -> None:
+    refs: Refs = {(i,): VirtualRef("s3://b/" + "x" * 1020 + str(i), 0, 1) for i in range(1000)}
+    body = decode_body(encode(ChunkTable.from_refs(refs, 1)), FileType.MANIFEST, name="m")[1]
+
+    assert body[Walker(body).root()[3]] == 0
+
+
 def test_spec_1_knows_no_compressed_locations() -> None:
     assert not is_compressed(encode(virtual_table(1000, texts=1000), spec=1))
 
 
 def test_one_location_for_all_is_enough_to_train_on() -> None:
-    table = virtual_table(1000, texts=1)
+    table = virtual_table(1000, texts=1, prefix="s3://bucket/a/folder/with/a/long/name/")
 
-    assert refs_of(decode(encode(table))) == refs_of(table)
+    data = encode(table, settings=EAGER)
+
+    assert is_compressed(data)
+    assert refs_of(decode(data)) == refs_of(table)
 
 
 def test_etags_and_other_kinds_go_with_compressed_locations() -> None:
@@ -152,7 +172,7 @@ def test_etags_and_other_kinds_go_with_compressed_locations() -> None:
     }
     refs[1500,] = InlineRef(b"x")
 
-    data = encode(ChunkTable.from_refs(refs, 1))
+    data = encode(ChunkTable.from_refs(refs, 1), settings=EAGER)
 
     assert is_compressed(data)
     assert refs_of(decode(data)) == refs
@@ -165,7 +185,7 @@ def test_trap_17_locations_longer_than_1024_bytes_stay_plain() -> None:
     pool = pa.chunked_array([pa.array(texts, pa.large_string())])
     table = replace_columns(virtual_table(1510), location_code=code, locations=pool)
 
-    data = encode(table)
+    data = encode(table, settings=EAGER)
 
     by_text = {}
     for ref, row in zip(written(data), code, strict=True):

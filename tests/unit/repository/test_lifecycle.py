@@ -1,5 +1,6 @@
 """Creating, opening and configuring repositories."""
 
+import icechunk
 import pytest
 from tests.builders import array_of, repository, repository_with_array, values
 
@@ -216,3 +217,35 @@ def test_retries_given_at_open_reach_the_storage_and_stored_ones_do_not():
     assert storage.patience == RetryPolicy(
         max_tries=3, initial_backoff_s=0.005, max_backoff_s=180.0
     )
+
+
+def _own_container() -> VirtualChunkContainer:
+    """Return a container that icechunk cannot hold."""
+    return VirtualChunkContainer.of(name="models", prefix="models", object_store="s3")
+
+
+@SPECS
+def test_settings_that_icechunk_drops_when_it_saves_are_restored(spec, tmp_path):
+    storage = local_filesystem_storage(str(tmp_path))
+    config = RepositoryConfig()
+    config.set_virtual_chunk_container(_own_container())
+    Repository.create(storage, config, spec_version=spec)
+    theirs = icechunk.Repository.open(icechunk.local_filesystem_storage(str(tmp_path)))
+    theirs.reopen(icechunk.RepositoryConfig(inline_chunk_threshold_bytes=77)).save_config()
+
+    with pytest.warns(UserWarning, match="taken from a copy"):
+        repo = Repository.open(storage)
+    assert repo.config.get_virtual_chunk_container("models") == _own_container()
+    assert repo.config.inline_chunk_threshold_bytes == 77
+    repo.save_config()
+    assert Repository.open(storage).config.get_virtual_chunk_container("models") is not None
+
+
+def test_the_copy_of_settings_is_not_shown_among_the_metadata_and_survives_them():
+    config = RepositoryConfig()
+    config.set_virtual_chunk_container(_own_container())
+    repo = repository(config=config)
+    assert repo.get_metadata() == {}
+    repo.set_metadata({"a": 1})
+    assert repo.update_metadata({"b": 2}) == {"a": 1, "b": 2}
+    assert repo.inspect_repo_info()["metadata"].keys() == {"a", "b", "icestream.config"}

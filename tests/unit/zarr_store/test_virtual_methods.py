@@ -340,7 +340,10 @@ def test_signatures_hold_all_that_icechunk_has(name: str) -> None:
             assert mine.kind in {parameter.kind, mine.POSITIONAL_OR_KEYWORD}
             if parameter.name != "validate_container":  # None there: see validate_containers
                 assert mine.default == parameter.default
-        assert ours.parameters.keys() - theirs.parameters.keys() <= {"validate_containers", "relative"}
+        assert ours.parameters.keys() - theirs.parameters.keys() <= {
+            "validate_containers",
+            "relative",
+        }
 
 
 def test_chunks_are_iterated_in_batches_of_columns(store: IcestreamStore) -> None:
