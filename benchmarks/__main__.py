@@ -3,14 +3,17 @@
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
 from benchmarks.report import print_table, save_json
-from benchmarks.rows import full_rows, only, quick_rows
+from benchmarks.rows import Row, full_rows, only, quick_rows
 from benchmarks.runner import Runner
+from benchmarks.slow_server import SlowServer, slow_server
 
 _RESULTS = Path(__file__).parent / "results"
 
@@ -26,13 +29,22 @@ def main(arguments: list[str] | None = None) -> int:
     started = datetime.now(UTC)
     console = Console(width=None if sys.stdout.isatty() else 160)
     progress = Console(stderr=True, highlight=False)
-    with tempfile.TemporaryDirectory(prefix="icestream-bench-", dir=options.folder) as work:
-        runner = Runner(Path(work), progress.print)
+    with (
+        tempfile.TemporaryDirectory(prefix="icestream-bench-", dir=options.folder) as work,
+        _server_for(rows, Path(work)) as server,
+    ):
+        runner = Runner(Path(work), progress.print, server)
         runner.run(rows, 1 if options.quick else options.repeat)
     print_table(runner, rows, console)
     saved = save_json(runner, rows, options.results, started=started)
     console.print(f"saved as {saved}", soft_wrap=True)
     return 0
+
+
+def _server_for(rows: Sequence[Row], work: Path) -> AbstractContextManager[SlowServer | None]:
+    """Start a server if any row needs one."""
+    needed = any("server" in row.case.operation for row in rows)
+    return slow_server(work / "server") if needed else nullcontext()
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -24,20 +24,45 @@ class Inputs(StrEnum):
     """A `list[str]`, the only form that icechunk takes."""
 
 
+class Checksums(StrEnum):
+    """What references record of their objects, so that changes are noticed."""
+
+    NONE = "none"
+    """Nothing: changes go unnoticed."""
+    ONE = "one"
+    """One time of last modification for all, as icechunk has it."""
+    ETAGS = "etags"
+    """A column of ETags, one per object."""
+    SECONDS = "seconds"
+    """A column of times, one per object."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One operation on so many references, or chunks."""
 
     operation: str
-    """The name of a function in `benchmarks.operations`."""
+    """The name of a measured function, see `benchmarks.operations`."""
     references: int
     shape: Shape = Shape.FILE
     inputs: Inputs = Inputs.ARROW
+    checksums: Checksums = Checksums.ONE
 
     @property
     def label(self) -> str:
         """A short name, for progress messages and `--only`."""
-        return f"{self.operation}-{self.references}-{self.shape}-{self.inputs}"
+        choices = f"{self.shape}-{self.inputs}-{self.checksums}"
+        return f"{self.operation}-{self.references}-{choices}"
+
+    @property
+    def peer(self) -> Self:
+        """The case as icechunk can do it: texts, and one checksum if any."""
+        is_checked = self.checksums is not Checksums.NONE
+        return replace(
+            self,
+            inputs=Inputs.TEXTS,
+            checksums=Checksums.ONE if is_checked else Checksums.NONE,
+        )
 
     def scaled(self, references: int) -> Self:
         """Return the case with another number of references."""
@@ -50,6 +75,7 @@ class Case:
             "references": self.references,
             "shape": str(self.shape),
             "inputs": str(self.inputs),
+            "checksums": str(self.checksums),
         }
 
     @classmethod
@@ -60,14 +86,21 @@ class Case:
             references=values["references"],
             shape=Shape(values["shape"]),
             inputs=Inputs(values["inputs"]),
+            checksums=Checksums(values["checksums"]),
         )
 
 
 def repository_folder(work: Path, library: str, case: Case) -> Path:
     """Return where the references of a case are kept, shared by all operations on them."""
-    return work / f"{library}-{case.shape}-{case.references}"
+    return work / f"{library}-{case.shape}-{case.references}-{case.checksums}"
 
 
 def chunks_folder(work: Path, library: str, case: Case) -> Path:
     """Return where the native chunks of a case are kept."""
     return work / f"{library}-native-{case.references}"
+
+
+def virtual_folder(work: Path, library: str, case: Case) -> Path:
+    """Return where the repository is kept whose chunks are parts of one foreign object."""
+    place = "server" if "server" in case.operation else "file"
+    return work / f"{library}-virtual-{place}-{case.references}-{case.checksums}"

@@ -7,10 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.cases import Inputs, Shape
+from benchmarks.cases import Checksums, Inputs, Shape
 
 CHUNKS_PER_FILE = 10_000
 CHECKSUM = datetime(2026, 1, 1, tzinfo=UTC)
+
+type ChecksumColumn = datetime | pa.Array | npt.NDArray[np.uint32] | None
 
 _ARCHIVE = "s3://climate-archive-eu-central-1/reanalysis/hourly/single-levels"
 
@@ -23,10 +25,16 @@ class ReferenceColumns:
     locations: pa.DictionaryArray | list[str]
     offsets: npt.NDArray[np.uint64]
     lengths: npt.NDArray[np.uint64]
+    checksum: ChecksumColumn = CHECKSUM
 
 
 def build_columns(
-    references: int, shape: Shape, inputs: Inputs, *, first: int = 0
+    references: int,
+    shape: Shape,
+    inputs: Inputs,
+    *,
+    first: int = 0,
+    checksums: Checksums = Checksums.ONE,
 ) -> ReferenceColumns:
     """Return references number `first` and following; lengths are random, 20 to 60 kB."""
     random = np.random.default_rng(first)
@@ -38,7 +46,8 @@ def build_columns(
         locations = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(texts))
     else:
         locations = [texts[code] for code in codes.tolist()]
-    return ReferenceColumns(grid_of(references), locations, offsets, lengths)
+    checksum = _checksum_column(checksums, codes, len(texts))
+    return ReferenceColumns(grid_of(references), locations, offsets, lengths, checksum)
 
 
 def grid_of(references: int) -> tuple[int, int, int]:
@@ -63,6 +72,25 @@ def _in_objects(
 ) -> tuple[npt.NDArray[np.int32], list[str], npt.NDArray[np.uint64]]:
     texts = [_object_url(row) for row in rows.tolist()]
     return np.arange(len(rows), dtype=np.int32), texts, np.zeros_like(lengths)
+
+
+def _checksum_column(
+    checksums: Checksums, codes: npt.NDArray[np.int32], objects: int
+) -> ChecksumColumn:
+    """Return what is recorded of each object, once per reference."""
+    random = np.random.default_rng(objects)
+    match checksums:
+        case Checksums.NONE:
+            return None
+        case Checksums.ONE:
+            return CHECKSUM
+        case Checksums.ETAGS:
+            digits = random.bytes(16 * objects).hex()
+            etags = pa.array([digits[32 * i : 32 * (i + 1)] for i in range(objects)])
+            return etags.take(pa.array(codes))
+        case Checksums.SECONDS:
+            seconds = int(CHECKSUM.timestamp()) - random.integers(0, 10**8, objects)
+            return seconds.astype(np.uint32)[codes]
 
 
 def _file_url(number: int) -> str:

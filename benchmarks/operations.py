@@ -4,50 +4,34 @@ import asyncio
 import pickle
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import zarr
 
-from benchmarks.cases import Case, Inputs, chunks_folder, repository_folder
+from benchmarks import virtual_operations
+from benchmarks.cases import Case, Inputs, repository_folder
 from benchmarks.columns import CHECKSUM, ReferenceColumns, build_columns, grid_of
-from benchmarks.libraries import ICECHUNK, Library
+from benchmarks.libraries import ICECHUNK
 from benchmarks.measuring import MEGABYTE, evict, folder_bytes, measured
+from benchmarks.runs import (
+    BRANCH,
+    CHUNK_ITEMS,
+    CHUNKS,
+    DATA,
+    Metrics,
+    Run,
+    load_pandas,
+    open_array,
+    warm,
+)
 
-BRANCH = "main"
-DATA = "data"
 COORDINATE = "time"
-CHUNKS = "chunks"
 FORKS = 8
 
 _COORDINATE_LENGTH = 1_000
-_NATIVE_CHUNK_ITEMS = 512
-"""Items of 8 bytes: chunks of 4 kB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One library doing one case, with its files below `work`."""
-
-    library: Library
-    case: Case
-    work: Path
-
-    @property
-    def repository(self) -> Path:
-        """The folder of the repository with the references of the case."""
-        return repository_folder(self.work, self.library.name, self.case)
-
-    @property
-    def chunks(self) -> Path:
-        """The folder of the repository with the native chunks of the case."""
-        return chunks_folder(self.work, self.library.name, self.case)
-
-
-Metrics = dict[str, float]
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -57,7 +41,8 @@ def set_and_commit(run: Run) -> Metrics:
     """Set all references of a new array from columns, and commit."""
     case = run.case
     session = _create_arrays(run, run.repository)
-    columns = build_columns(case.references, case.shape, case.inputs)
+    columns = build_columns(case.references, case.shape, case.inputs, checksums=case.checksums)
+    load_pandas()
     with measured() as cost:
         _set_references(session, columns)
         session.commit("references")
@@ -69,7 +54,7 @@ def change_one_chunk(run: Run) -> Metrics:
     """Set one reference and commit, with the array's manifest in memory already."""
     folder = _copy(run.repository, run.work / f"{run.library.name}-changed")
     session = run.library.open(folder).writable_session(BRANCH)
-    _warm(session)
+    warm(session)
     before = folder_bytes(folder)
     with measured() as cost:
         session.store.set_virtual_ref(
@@ -110,8 +95,8 @@ def decode_manifest(run: Run) -> Metrics:
 def list_keys(run: Run) -> Metrics:
     """List the keys of all chunks through the zarr store, with the manifest in memory."""
     session = run.library.open(run.repository).readonly_session(BRANCH)
-    _warm(session)
-    _load_pandas()
+    warm(session)
+    load_pandas()
     with measured() as cost:
         count = asyncio.run(_count_keys(session.store))
     assert count == run.case.references + 1, f"{count} keys"
@@ -123,7 +108,7 @@ def open_and_read_coordinate(run: Run) -> Metrics:
     evict(run.repository)
     with measured() as cost:
         session = run.library.open(run.repository).readonly_session(BRANCH)
-        values = np.asarray(_open_array(session, COORDINATE)[:])
+        values = np.asarray(open_array(session, COORDINATE)[:])
     assert values[-1] == _COORDINATE_LENGTH - 1
     return asdict(cost)
 
@@ -131,8 +116,8 @@ def open_and_read_coordinate(run: Run) -> Metrics:
 def read_native_chunks(run: Run) -> Metrics:
     """Read an array of many native chunks of 4 kB through zarr."""
     session = run.library.open(run.chunks).readonly_session(BRANCH)
-    array = _open_array(session, CHUNKS)
-    array[:_NATIVE_CHUNK_ITEMS]
+    array = open_array(session, CHUNKS)
+    array[:CHUNK_ITEMS]
     with measured() as cost:
         values = np.asarray(array[:])
     assert values[-1] == len(values) - 1
@@ -151,9 +136,9 @@ def prepare_chunks(run: Run) -> Metrics:
     """Write the native chunks that `read_native_chunks` reads."""
     shutil.rmtree(run.chunks, ignore_errors=True)
     session = run.library.create(run.chunks).writable_session(BRANCH)
-    length = run.case.references * _NATIVE_CHUNK_ITEMS
+    length = run.case.references * CHUNK_ITEMS
     array = zarr.create_group(session.store).create_array(
-        CHUNKS, shape=(length,), chunks=(_NATIVE_CHUNK_ITEMS,), dtype="f8", compressors=None
+        CHUNKS, shape=(length,), chunks=(CHUNK_ITEMS,), dtype="f8", compressors=None
     )
     array[:] = np.arange(length)
     session.commit("chunks")
@@ -172,6 +157,7 @@ OPERATIONS: dict[str, Callable[[Run], Metrics]] = {
         read_native_chunks,
         prepare_references,
         prepare_chunks,
+        *virtual_operations.OPERATIONS,
     )
 }
 
@@ -201,7 +187,7 @@ def _set_references(session: Any, columns: ReferenceColumns, *, first_row: int =
         columns.lengths,
         validate_containers=False,
         arr_offset=(first_row, 0, 0),
-        checksum=CHECKSUM,
+        checksum=columns.checksum,
     )
 
 
@@ -218,25 +204,9 @@ def _receive(shipped: bytes) -> Any:
     return pickle.loads(shipped)  # noqa: S301  pickled a moment ago in this process
 
 
-def _open_array(session: Any, name: str) -> zarr.Array[Any]:
-    array = zarr.open_group(session.store, mode="r")[name]
-    assert isinstance(array, zarr.Array)
-    return array
-
-
 def _copy(folder: Path, target: Path) -> Path:
     shutil.rmtree(target, ignore_errors=True)
     return Path(shutil.copytree(folder, target))
-
-
-def _warm(session: Any) -> None:
-    """Bring the manifest of the big array into memory, by asking for one chunk."""
-    assert int(session.chunk_type(f"/{DATA}", [1, 2, 3])) > 0, "the chunk was never written"
-
-
-def _load_pandas() -> None:
-    """Let pyarrow import pandas, which it does at its first array: no part of what is measured."""
-    pa.array([0])
 
 
 async def _count_keys(store: Any) -> int:
@@ -260,7 +230,7 @@ def _iterate_references(run: Run, folder: Path) -> Metrics:
 def _decode_largest_manifest(run: Run, folder: Path) -> Metrics:
     from icestream.codec.manifests import decode_manifest as decode
 
-    _load_pandas()
+    load_pandas()
     path = max((folder / "manifests").iterdir(), key=lambda file: file.stat().st_size)
     with measured() as cost:
         manifest = decode(path.read_bytes(), name=path.name)

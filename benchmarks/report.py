@@ -26,6 +26,7 @@ _UNITS = {
     "file_mb": "MB manifest + log",
     "pickled_mb": "MB pickled",
     "chunks_per_s": "chunks/s",
+    "requests": "requests",
 }
 _BESIDE = {"cpu_s": "wall_s", "wall_s": "cpu_s"}
 """The measure that is printed in brackets behind another."""

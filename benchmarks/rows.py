@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from benchmarks.cases import Case, Inputs, Shape
+from benchmarks.cases import Case, Checksums, Inputs, Shape
 
 MILLION = 1_000_000
 QUICK_REFERENCES = 100_000
 QUICK_CHUNKS = 1_000
 
-_NATIVE_CHUNKS = 10_000
+_CHUNKS = 10_000
 _LISTED_BY_PEER = 100_000
 """icechunk takes more than 100 s to list a million keys; a tenth is listed, and scaled up."""
 
@@ -47,7 +47,7 @@ class Row:
     @property
     def peer_case(self) -> Case:
         """The case that icechunk is measured with."""
-        case = replace(self.case, inputs=Inputs.TEXTS)
+        case = self.case.peer
         return case if self.peer_references is None else case.scaled(self.peer_references)
 
     @property
@@ -79,11 +79,76 @@ class Group:
             )
 
 
-def _case(operation: str, references: int = MILLION, **choices: Shape | Inputs) -> Case:
-    return Case(operation=operation, references=references, **choices)  # type: ignore[arg-type]  # the two enums
+def _case(operation: str, references: int = MILLION, **choices: Shape | Inputs | Checksums) -> Case:
+    return Case(operation=operation, references=references, **choices)  # type: ignore[arg-type]  # the enums
+
+
+def _times_icechunk(times: float) -> Target:
+    """Return the target to be so many times as fast as icechunk."""
+    return Target(times, of_peer=True, at_least=True)
+
+
+def _part_of_icechunk(times: float) -> Target:
+    """Return the target to take so many times less than icechunk."""
+    return Target(1 / times, of_peer=True)
 
 
 _AT_MOST_150 = Target(150)
+
+_CHECKED = ((Checksums.NONE, "unchecked"), (Checksums.ONE, "checked"))
+
+_VIRTUAL_GROUPS: tuple[Group, ...] = (
+    *(
+        Group(
+            title=f"1 M references, {objects}, a column of {checksums}: set + commit",
+            case=_case("set_and_commit", shape=shape, checksums=checksums),
+            targets={"cpu_s": _part_of_icechunk(5), "peak_mb": None, "file_mb": None},
+        )
+        for shape, objects in ((Shape.FILE, "many per file"), (Shape.OBJECT, "one URL each"))
+        for checksums in (Checksums.ETAGS, Checksums.SECONDS)
+    ),
+    *(
+        Group(
+            title=f"zarr read of 10,000 virtual 4 kB chunks, local file, {how}",
+            case=_case("read_chunks_of_file", _CHUNKS, checksums=checksums),
+            targets={"chunks_per_s": _times_icechunk(2)},
+        )
+        for checksums, how in _CHECKED
+    ),
+    *(
+        Group(
+            title=f"zarr read of 10,000 virtual 4 kB chunks, S3 at 20 ms, {how}",
+            case=_case("read_chunks_on_server", _CHUNKS, checksums=checksums),
+            targets={"chunks_per_s": _times_icechunk(5), "requests": None},
+        )
+        for checksums, how in _CHECKED
+    ),
+    Group(
+        title="list 1 M locations, many per file",
+        case=_case("list_locations"),
+        targets={"cpu_s": _part_of_icechunk(2), "peak_mb": None},
+    ),
+    Group(
+        title="list 1 M locations, one URL each, plain",
+        case=_case("list_locations", shape=Shape.OBJECT),
+        targets={"cpu_s": _part_of_icechunk(2), "peak_mb": None},
+    ),
+    Group(
+        title="list 1 M locations, one URL each, compressed",
+        case=_case("list_compressed_locations", shape=Shape.OBJECT),
+        targets={"cpu_s": None, "peak_mb": None},
+    ),
+    Group(
+        title="list the distinct objects of 1 M references, many per file",
+        case=_case("list_objects"),
+        targets={"cpu_s": _part_of_icechunk(10), "peak_mb": None},
+    ),
+    Group(
+        title="list the distinct objects of 1 M references, one URL each",
+        case=_case("list_objects", shape=Shape.OBJECT),
+        targets={"cpu_s": None, "peak_mb": None},
+    ),
+)
 
 GROUPS: tuple[Group, ...] = (
     Group(
@@ -161,9 +226,10 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         title="zarr read of 10,000 native 4 kB chunks",
-        case=_case("read_native_chunks", _NATIVE_CHUNKS),
-        targets={"chunks_per_s": Target(1.5, of_peer=True, at_least=True)},
+        case=_case("read_native_chunks", _CHUNKS),
+        targets={"chunks_per_s": _times_icechunk(1.5)},
     ),
+    *_VIRTUAL_GROUPS,
 )
 
 
@@ -183,7 +249,7 @@ def only(rows: Iterable[Row], text: str) -> list[Row]:
 
 
 def _shrunk(row: Row) -> Row:
-    references = QUICK_CHUNKS if row.case.references == _NATIVE_CHUNKS else QUICK_REFERENCES
+    references = QUICK_CHUNKS if row.case.references == _CHUNKS else QUICK_REFERENCES
     peer = None if row.peer_references is None else references // 10
     title = f"{row.title} (at {references:,})"
     return replace(

@@ -8,15 +8,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from benchmarks.cases import Case, Inputs, chunks_folder, repository_folder
+from benchmarks.cases import Case, Inputs, chunks_folder, repository_folder, virtual_folder
 from benchmarks.libraries import ICECHUNK, ICESTREAM
-from benchmarks.operations import Metrics
 from benchmarks.rows import Row
+from benchmarks.runs import Metrics
+from benchmarks.slow_server import SlowServer
 
 _ROOT = Path(__file__).parents[1]
 
-_NEEDS_REFERENCES = {"change_one_chunk", "decode_manifest", "list_keys", "open_and_read_coordinate"}
+_NEEDS_OWN_REFERENCES = {"change_one_chunk", "list_keys", "open_and_read_coordinate"}
+_NEEDS_REFERENCES_OF = {
+    "decode_manifest": ICECHUNK,
+    "list_compressed_locations": ICECHUNK,
+    "list_locations": ICESTREAM,
+    "list_objects": ICESTREAM,
+}
+"""Operations in which both libraries read what one of them wrote."""
 _NEEDS_CHUNKS = {"read_native_chunks"}
+_NEEDS_VIRTUAL_CHUNKS = {
+    "read_chunks_of_file": "prepare_chunks_of_file",
+    "read_chunks_on_server": "prepare_chunks_on_server",
+}
 
 Job = tuple[str, Case]
 """A library and what it does."""
@@ -28,6 +40,7 @@ class Runner:
 
     work: Path
     tell: Callable[[str], None]
+    server: SlowServer | None = None
     samples: dict[Job, list[Metrics]] = field(default_factory=dict)
 
     def run(self, rows: Sequence[Row], repeat: int) -> None:
@@ -50,14 +63,24 @@ class Runner:
         library, case = job
         self._prepare(library, case)
         self.tell(f"{library}: {case.label}, run {turn}")
-        self.samples.setdefault(job, []).append(self._run_child(library, case))
+        before = self._requests()
+        metrics = self._run_child(library, case)
+        metrics["requests"] = self._requests() - before
+        self.samples.setdefault(job, []).append(metrics)
+
+    def _requests(self) -> int:
+        return 0 if self.server is None else self.server.requests
 
     def _prepare(self, library: str, case: Case) -> None:
         """Write the repository that a case reads, unless an earlier case left it."""
-        if case.operation in _NEEDS_CHUNKS:
+        operation = case.operation
+        if operation in _NEEDS_CHUNKS:
             self._ensure(library, case, "prepare_chunks", chunks_folder(self.work, library, case))
-        elif case.operation in _NEEDS_REFERENCES:
-            writer = ICECHUNK if case.operation == "decode_manifest" else library
+        elif operation in _NEEDS_VIRTUAL_CHUNKS:
+            folder = virtual_folder(self.work, library, case)
+            self._ensure(library, case, _NEEDS_VIRTUAL_CHUNKS[operation], folder)
+        elif operation in _NEEDS_OWN_REFERENCES or operation in _NEEDS_REFERENCES_OF:
+            writer = _NEEDS_REFERENCES_OF.get(operation, library)
             folder = repository_folder(self.work, writer, case)
             self._ensure(writer, case, "prepare_references", folder)
 
@@ -69,7 +92,12 @@ class Runner:
         self._run_child(library, replace(case, operation=operation, inputs=inputs))
 
     def _run_child(self, library: str, case: Case) -> Metrics:
-        request = {"library": library, "case": case.to_json(), "work": str(self.work)}
+        request = {
+            "library": library,
+            "case": case.to_json(),
+            "work": str(self.work),
+            "server": None if self.server is None else self.server.address.to_json(),
+        }
         done = subprocess.run(  # noqa: S603  our own interpreter and module
             [sys.executable, "-m", "benchmarks.child", json.dumps(request)],
             cwd=_ROOT,

@@ -126,7 +126,7 @@ def outcome(convert: Callable[[], object]) -> object:
 @given(locations | tame_locations, st.sampled_from([None, True, False]), st.booleans())
 def test_a_pool_is_stored_like_its_locations(
     location: str,
-    relative: bool | None,
+    relative: bool | None,  # noqa: FBT001  given by hypothesis
     validate: bool,  # noqa: FBT001  given by hypothesis
 ):
     pool = pa.chunked_array([column([location])])

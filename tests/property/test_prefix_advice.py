@@ -112,11 +112,11 @@ def test_advice_predicts_the_bytes_of_rewritten_texts(
     assert [advice.bytes_before, advice.bytes_after] == sizes
 
 
-@given(_locations, _containers, st.booleans())
+@given(_locations, _containers, _limits)
 def test_relative_and_back_is_the_identity(
-    locations: list[str], containers: list[VirtualChunkContainer], templates: bool
+    locations: list[str], containers: list[VirtualChunkContainer], limits: AdviceLimits
 ) -> None:
-    column, force = as_column(locations), in_force(containers)
+    column, force, templates = as_column(locations), in_force(containers), limits.templates
 
     relative = relative_texts(column, force, templates=templates)
 

@@ -60,25 +60,24 @@ def _finish_extension(
     reader: TreeReader, config: RepositoryConfig, extension: ExtensionConfig
 ) -> None:
     """Put the containers among the others, and forget what needs no saying."""
-    if extension.version is not None and extension.version > EXTENSION_VERSION:
+    if extension.version == EXTENSION_VERSION:
+        extension.version = None
+    elif isinstance(extension.version, int):
         reason = f"is {extension.version}, of a newer icestream: what it added has no effect here"
         reader.faults.append(Fault("icestream.version", reason, tolerated=True))
-    else:
-        extension.version = None
     stored = extension.extra.pop("containers", None)
     if stored is not None:
         containers = config.virtual_chunk_containers or {}
-        unread = add_own_containers(
-            reader,
-            stored,
-            containers,
-            lambda tree, path: _node(reader, StorageSettings, tree, path),
-        )
+        unread = add_own_containers(reader, stored, containers, _storage_settings)
         config.virtual_chunk_containers = containers
         if unread:
             extension.extra["containers"] = unread
     if extension == ExtensionConfig():
         config.icestream = None
+
+
+def _storage_settings(reader: TreeReader, tree: Any, path: str) -> StorageSettings:
+    return _node(reader, StorageSettings, tree, path)
 
 
 def _node[T: ConfigNode](reader: TreeReader, node_type: type[T], tree: Any, path: str) -> T:

@@ -46,7 +46,7 @@ _CHECKSUM = "checksum_algorithm"
 _OPTIONS = (*_SCALARS, *_MAPPINGS, _CHECKSUM)
 _PATH = "icestream.containers"
 
-type ReadSettings = Callable[[Any, str], StorageSettings]
+type ReadSettings = Callable[[TreeReader, Any, str], StorageSettings]
 type NodeTree = Callable[[ConfigNode], dict[str, Any]]
 
 
@@ -189,7 +189,7 @@ def _read_settings_into(
     content = container.own_extra
     settings = content.pop("settings", None)
     if settings is not None:
-        container.settings = read_settings(settings, joined(path, "settings"))
+        container.settings = read_settings(reader, settings, joined(path, "settings"))
     arguments = content.pop("default_template_arguments", None)
     if arguments is not None:
         at = joined(path, "default_template_arguments")

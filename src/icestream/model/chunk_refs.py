@@ -44,3 +44,16 @@ class VirtualRef:
 
 
 ChunkRef = InlineRef | NativeRef | VirtualRef
+
+
+def kind_of(ref: ChunkRef | None) -> ChunkType:
+    """Return how the bytes of a chunk are kept; None is a chunk that is not there."""
+    match ref:
+        case None:
+            return ChunkType.uninitialized
+        case InlineRef():
+            return ChunkType.inline
+        case NativeRef():
+            return ChunkType.native
+        case VirtualRef():
+            return ChunkType.virtual

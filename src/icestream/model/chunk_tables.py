@@ -17,7 +17,14 @@ from icestream.model.chunk_columns import (
     patch_inline,
     take_inline,
 )
-from icestream.model.chunk_refs import ChunkRef, ChunkType, InlineRef, NativeRef, VirtualRef
+from icestream.model.chunk_refs import (
+    ChunkRef,
+    ChunkType,
+    InlineRef,
+    NativeRef,
+    VirtualRef,
+    kind_of,
+)
 from icestream.model.ids import OBJECT_ID_SIZE, ChunkId
 from icestream.model.nodes import Extents, bounding_box
 from icestream.model.text_pools import (
@@ -102,7 +109,7 @@ class ChunkTable:
         """Build a table from single references; None marks a deletion."""
         indexes = sorted(refs)
         values = [refs[index] for index in indexes]
-        kinds = np.array([_kind_of(ref) for ref in values], np.uint8)
+        kinds = np.array([kind_of(ref) for ref in values], np.uint8)
         located = [ref if isinstance(ref, NativeRef | VirtualRef) else None for ref in values]
         virtual = [ref if isinstance(ref, VirtualRef) else None for ref in values]
         location_code, locations = encode_texts([ref and ref.location for ref in virtual])
@@ -395,18 +402,6 @@ def drop_duplicates(table: ChunkTable) -> ChunkTable:
 
 
 # -- single columns ---------------------------------------------------------------------
-
-
-def _kind_of(ref: ChunkRef | None) -> ChunkType:
-    match ref:
-        case None:
-            return ChunkType.uninitialized
-        case InlineRef():
-            return ChunkType.inline
-        case NativeRef():
-            return ChunkType.native
-        case VirtualRef():
-            return ChunkType.virtual
 
 
 def _native_ids(refs: Sequence[ChunkRef | None]) -> UInt8 | None:

@@ -250,7 +250,7 @@ def _base_name(folder: str) -> str:
     """Return the first words of the last segment that says something."""
     segments = folder.rpartition("://")[2].split("/")
     telling = (segment for segment in reversed(segments) if len(_LETTER.findall(segment)) > 1)
-    words = _WORD.findall(next(telling, "data"))
+    words: list[str] = _WORD.findall(next(telling, "data"))
     name = words[0][:_LONGEST_NAME]
     for word in words[1:]:
         if len(f"{name}-{word}") > _LONGEST_NAME:

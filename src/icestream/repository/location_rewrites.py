@@ -1,23 +1,24 @@
 """Rewriting stored locations to their other form: texts change, references do not."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from icestream.model.change_sets import ChangeSet
 from icestream.model.chunk_tables import ChunkTable, replace_columns
 from icestream.model.container_sets import ContainerSet
+from icestream.model.distinct_texts import text_numbers
 from icestream.model.ids import ManifestId, NodeId, id_text
 from icestream.model.location_forms import absolute_texts, relative_texts
 from icestream.model.location_pools import as_texts
 from icestream.model.manifests import Manifest, ManifestFile
 from icestream.model.nodes import ArrayNode, Node
 from icestream.model.snapshots import Snapshot
-from icestream.model.text_pools import NO_POOL
 from icestream.repository import commits
 from icestream.repository.context import Context
 from icestream.repository.manifest_walks import WalkLimits, walk_manifests
@@ -26,6 +27,7 @@ from icestream.repository.reference_walks import UsedManifests
 
 _LIMITS = WalkLimits(manifest_fetches=8)
 """Rewritten manifests are in memory too, until they are written."""
+_NO_TEXTS = pa.array([], pa.large_string())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,19 +134,17 @@ class _Rewriter:
     ) -> dict[NodeId, ChunkTable] | None:
         """Return the arrays in use with new texts; None if no text changes."""
         arrays = {i: table for i, table in manifest.arrays.items() if i in used}
-        texts = _texts_in_use(list(arrays.values()))
-        rewritten = self._other_form(texts)
-        changed = int(pc.sum(pc.not_equal(texts, rewritten)).as_py() or 0)
+        pools = {i: self._other_form(table.locations) for i, table in arrays.items()}
+        before, after = _texts_in_use([(table, pools[i]) for i, table in arrays.items()])
+        changed = int(pc.sum(pc.not_equal(before, after)).as_py() or 0)
         written.locations += changed
-        written.bytes_before += _num_bytes(texts)
-        written.bytes_after += _num_bytes(rewritten)
+        written.bytes_before += _num_bytes(before)
+        written.bytes_after += _num_bytes(after)
         if not changed:
             return None
         return {
-            node_id: replace_columns(
-                table, locations=pa.chunked_array([self._other_form(table.locations)])
-            )
-            for node_id, table in arrays.items()
+            i: replace_columns(table, locations=pa.chunked_array([pools[i]]))
+            for i, table in arrays.items()
         }
 
     def _other_form(self, pool: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -153,21 +153,17 @@ class _Rewriter:
         return relative_texts(pool, self._containers, templates=self._request.templates)
 
 
-def _texts_in_use(tables: list[ChunkTable]) -> pa.Array:
-    """Return the distinct texts that the rows of tables have."""
-    chunks = [
-        chunk
-        for table in tables
-        if table.location_code is not None
-        for chunk in _used(table).chunks
-    ]
-    return as_texts(pa.chunked_array([*NO_POOL.chunks, *chunks], pa.large_string())).unique()
-
-
-def _used(table: ChunkTable) -> pa.ChunkedArray:
-    assert table.location_code is not None  # noqa: S101  the caller asked
-    uses = uses_per_text(table.location_code, len(table.locations))
-    return table.locations.filter(pa.array(uses > 0))
+def _texts_in_use(pools: Sequence[tuple[ChunkTable, pa.Array]]) -> tuple[pa.Array, pa.Array]:
+    """Return the distinct texts that the rows of tables have, and those that replace them."""
+    before, after = [_NO_TEXTS], [_NO_TEXTS]
+    for table, rewritten in pools:
+        if table.location_code is not None:
+            is_used = pa.array(uses_per_text(table.location_code, len(rewritten)) > 0)
+            before.append(as_texts(table.locations).filter(is_used))
+            after.append(rewritten.filter(is_used))
+    numbers, texts = text_numbers(pa.concat_arrays(before))
+    first = pa.array(np.unique(numbers, return_index=True)[1])
+    return texts, pa.concat_arrays(after).take(first)
 
 
 def _num_bytes(texts: pa.Array) -> int:

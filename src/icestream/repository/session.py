@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 from icestream.errors import ErrorKind, InvalidInputError, NodeNotFoundError, SessionStateError
-from icestream.model.chunk_refs import ChunkType, InlineRef, NativeRef, VirtualRef
+from icestream.model.chunk_refs import ChunkType, kind_of
 from icestream.model.config import RepositoryConfig
 from icestream.model.conflicts import ConflictSolver
 from icestream.model.ids import id_text
@@ -257,15 +257,7 @@ class Session:
         """Return how the bytes of a chunk are kept."""
         array = self._get_array(array_path)
         found = self._copy.find_chunk(array.path, tuple(map(int, chunk_coordinates)))
-        match found and found.ref:
-            case None:
-                return ChunkType.uninitialized
-            case InlineRef():
-                return ChunkType.inline
-            case NativeRef():
-                return ChunkType.native
-            case VirtualRef():
-                return ChunkType.virtual
+        return kind_of(None if found is None else found.ref)
 
     chunk_type_async = async_twin(chunk_type)
 

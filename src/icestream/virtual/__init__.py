@@ -4,11 +4,14 @@
 """
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from icestream.model.containers import VirtualChunkContainer, VirtualChunkSpec
 
 __all__ = ["VirtualChunkContainer", "VirtualChunkSpec", "write_virtual_dataset"]
+
+write_virtual_dataset: Callable[..., None]
 
 _ADAPTER = "icestream.virtual_datasets"
 """In a layer above this one: named, never imported from here."""

@@ -70,9 +70,7 @@ def _list_folder(folder: str, wanted: Mapping[str, Target]) -> dict[str, ObjectI
     most = _PAGE * (len(wanted) // _CONCURRENCY)
     try:
         infos = {
-            info.path: info
-            for info in islice(storage.list(folder), most)
-            if info.path in wanted
+            info.path: info for info in islice(storage.list(folder), most) if info.path in wanted
         }
     except (AccessError, StorageError):
         return {}  # web servers have no listings, and others let many read and few list

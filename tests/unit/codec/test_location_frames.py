@@ -1,4 +1,4 @@
-"""Frames of locations that begin alike: zstd reads what is made here, and agrees on what is read."""
+"""Frames of locations that begin alike: zstd reads those made here, and agrees on what is read."""
 
 from collections.abc import Sequence
 from typing import Any
