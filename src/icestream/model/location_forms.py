@@ -41,8 +41,11 @@ def absolute_texts(pool: pa.ChunkedArray | pa.Array, containers: ContainerSet) -
     relative = starts_with(texts, _START) if len(texts) else np.zeros(0, np.bool_)
     if not relative.any():
         return texts
-    expanded = containers.expand_all(pa.chunked_array([texts.filter(pa.array(relative))]))
-    return pc.replace_with_mask(texts, pa.array(relative), as_texts(expanded))
+    chosen = texts if relative.all() else texts.filter(pa.array(relative))
+    expanded = as_texts(containers.expand_all(pa.chunked_array([chosen])))
+    if relative.all():
+        return expanded
+    return pc.replace_with_mask(texts, pa.array(relative), expanded)
 
 
 def relative_texts(

@@ -1,6 +1,6 @@
 """What a repository points at outside of itself, and who in it points there."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,12 +15,6 @@ from icestream.repository import lifecycle
 from icestream.repository.async_twins import async_twin
 from icestream.repository.context import Context
 from icestream.repository.core import RepositoryCore
-from icestream.repository.location_listing import (
-    Listing,
-    iter_distinct_locations,
-    iter_locations,
-    list_locations,
-)
 from icestream.repository.location_rewrites import (
     LocationRewrite,
     RewriteRequest,
@@ -34,7 +28,6 @@ from icestream.repository.reference_census import (
 )
 from icestream.repository.reference_users import ReferenceUsers, find_users
 from icestream.repository.reference_walks import Scope, used_manifests
-from icestream.repository.working_copy import WorkingCopy
 
 DependencyLevel = Literal["containers", "prefixes", "objects"]
 
@@ -312,35 +305,3 @@ def _bucket_of(location: str) -> str:
 
 
 # -- sessions -------------------------------------------------------------------------------------
-
-
-def all_locations(copy: WorkingCopy, *, stored: bool = False) -> list[str]:
-    """Return the location of every virtual chunk of a session, one per chunk."""
-    return list_locations(copy, Listing(containers=copy.context.reader.containers, stored=stored))
-
-
-def stream_locations(
-    copy: WorkingCopy,
-    *,
-    prefix: str | None = None,
-    array_path: str | None = None,
-    distinct: bool = True,
-    stored: bool = False,
-) -> Iterator[str]:
-    """Yield the locations of virtual chunks of a session, read manifest by manifest.
-
-    Args:
-        copy: What the session works on.
-        prefix: Only the object of this name, or what is below it.
-        array_path: Only those of this array.
-        distinct: Each location once, or once per chunk.
-        stored: As they are stored, not made absolute.
-    """
-    listing = Listing(
-        containers=copy.context.reader.containers,
-        prefix=prefix,
-        array_path=array_path,
-        stored=stored,
-    )
-    iterate = iter_distinct_locations if distinct else iter_locations
-    return iterate(copy, listing)

@@ -33,6 +33,38 @@ class Listing:
     """As they are stored, not made absolute."""
 
 
+def all_locations(copy: WorkingCopy, *, stored: bool = False) -> list[str]:
+    """Return the location of every virtual chunk of a session, one per chunk."""
+    return list_locations(copy, Listing(containers=copy.context.reader.containers, stored=stored))
+
+
+def stream_locations(
+    copy: WorkingCopy,
+    *,
+    prefix: str | None = None,
+    array_path: str | None = None,
+    distinct: bool = True,
+    stored: bool = False,
+) -> Iterator[str]:
+    """Yield the locations of virtual chunks of a session, read manifest by manifest.
+
+    Args:
+        copy: What the session works on.
+        prefix: Only the object of this name, or what is below it.
+        array_path: Only those of this array.
+        distinct: Each location once, or once per chunk.
+        stored: As they are stored, not made absolute.
+    """
+    listing = Listing(
+        containers=copy.context.reader.containers,
+        prefix=prefix,
+        array_path=array_path,
+        stored=stored,
+    )
+    iterate = iter_distinct_locations if distinct else iter_locations
+    return iterate(copy, listing)
+
+
 def iter_locations(copy: WorkingCopy, listing: Listing) -> Iterator[str]:
     """Yield the location of every virtual chunk, one per chunk."""
     for table in _tables(copy, listing.array_path):

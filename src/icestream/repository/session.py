@@ -1,6 +1,6 @@
 """A view of one snapshot, and the changes that a writer makes on it."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from icestream.errors import ErrorKind, InvalidInputError, NodeNotFoundError, SessionStateError
@@ -15,6 +15,7 @@ from icestream.repository import chunk_moves, commits, node_moves
 from icestream.repository.async_twins import async_twin
 from icestream.repository.context import Context
 from icestream.repository.diffs import Diff, diff_of_changes
+from icestream.repository.location_listing import all_locations, stream_locations
 from icestream.repository.rebase import rebase
 from icestream.repository.working_copy import SessionMode, WorkingCopy
 from icestream.zarr_store.store import IcestreamStore
@@ -232,17 +233,34 @@ class Session:
 
     get_node_id_async = async_twin(get_node_id)
 
-    def all_virtual_chunk_locations(self) -> list[str]:
-        """Return the location of every virtual chunk, one per chunk."""
-        locations: list[str] = []
-        for node in self._copy.nodes.nodes():
-            if isinstance(node, ArrayNode):
-                table = self._copy.table(node)
-                virtual = table.take(table.kind == ChunkType.virtual)
-                locations += virtual.location_column().to_pylist()
-        return locations
+    def all_virtual_chunk_locations(self, *, stored: bool = False) -> list[str]:
+        """Return the location of every virtual chunk, one per chunk.
+
+        Locations are absolute; `stored` gives them as they are stored.
+        """
+        return all_locations(self._copy, stored=stored)
 
     all_virtual_chunk_locations_async = async_twin(all_virtual_chunk_locations)
+
+    def iter_virtual_chunk_locations(
+        self,
+        *,
+        prefix: str | None = None,
+        array_path: str | None = None,
+        distinct: bool = True,
+        stored: bool = False,
+    ) -> Iterator[str]:
+        """Yield locations of virtual chunks, manifest by manifest.
+
+        Args:
+            prefix: Only the object of this name, or what is below it.
+            array_path: Only those of this array.
+            distinct: Each location once, not once per chunk.
+            stored: As they are stored, not made absolute.
+        """
+        return stream_locations(
+            self._copy, prefix=prefix, array_path=array_path, distinct=distinct, stored=stored
+        )
 
     async def chunk_coordinates(
         self, array_path: str, batch_size: int = 1000

@@ -10,8 +10,12 @@ from icestream.errors import AccessError, InvalidInputError, RefNotFoundError
 from icestream.model.config import RepositoryConfig
 from icestream.model.containers import VirtualChunkContainer, VirtualChunkSpec
 from icestream.model.object_stores import ObjectStoreConfig
-from icestream.repository.dependencies import all_locations, stream_locations
-from icestream.repository.location_listing import Listing, iter_distinct_batches
+from icestream.repository.location_listing import (
+    Listing,
+    all_locations,
+    iter_distinct_batches,
+    stream_locations,
+)
 from icestream.repository.repository import Repository
 from icestream.repository.session import Session
 from icestream.storage import in_memory_storage
