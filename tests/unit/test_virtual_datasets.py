@@ -48,9 +48,10 @@ def manifest_of(
     paths: list[str], inlined: Mapping[tuple[int, ...], bytes] | None = None
 ) -> ChunkManifest:
     """Return a manifest in which the chunks of a file follow each other."""
+    texts: Any = np.array(paths, np.dtypes.StringDType())
     offsets = [BYTES * paths[:i].count(path) for i, path in enumerate(paths)]
     return ChunkManifest.from_arrays(
-        paths=np.array(paths, np.dtypes.StringDType()),
+        paths=texts,
         offsets=np.array(offsets, np.uint64),
         lengths=np.array([BYTES if path else 0 for path in paths], np.uint64),
         inlined=dict(inlined or {}),
@@ -280,7 +281,7 @@ def test_a_protocol_that_is_no_scheme_is_refused(archive: Archive, protocol: str
 
 
 def test_etags_are_those_of_the_files(archive: Archive) -> None:
-    paths = archive.file("a.bin", 0, 2) + [""] + archive.file("b.bin", 4)
+    paths = [*archive.file("a.bin", 0, 2), "", *archive.file("b.bin", 4)]
 
     archive.write(dataset_of(paths), checksums="etag")
 
@@ -652,13 +653,13 @@ def test_what_other_threads_write_meanwhile_is_kept(
     archive.write(dataset_of(a), group="one")
     archive.write(dataset_of(a), group="two")
     b, c = archive.file("b.bin", 2), archive.file("c.bin", 2)
-    real, nested = object_infos, []
+    nested: list[bool] = []
 
     def interrupted(resolve: Any, locations: Any) -> dict[str, ObjectInfo]:
         if not nested:
             nested.append(True)
             archive.write(dataset_of(c), group="two", append_dim="x")
-        return real(resolve, locations)
+        return object_infos(resolve, locations)
 
     monkeypatch.setattr(recorded_checksums, "object_infos", interrupted)
     archive.write(dataset_of(b), group="one", append_dim="x")
