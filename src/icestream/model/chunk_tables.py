@@ -46,6 +46,9 @@ UInt64 = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.intp]
 
 _MAX_KEY = 2**63
+_CHUNK_TYPES = tuple(ChunkType)
+"""By number; calling the enumeration takes longer."""
+_FEW_TEXTS = 4096
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -187,7 +190,7 @@ class ChunkTable:
 
     def ref(self, row: int) -> ChunkRef | None:
         """Return one row as a value; None for a deletion."""
-        match ChunkType(self.kind[row]):
+        match _CHUNK_TYPES[self.kind[row]]:
             case ChunkType.uninitialized:
                 return None
             case ChunkType.inline:
@@ -199,12 +202,24 @@ class ChunkTable:
                 return NativeRef(chunk_id, int(self.byte_offset[row]), int(self.length[row]))
             case ChunkType.virtual:
                 return VirtualRef(
-                    text_at(self.location_code, self.locations, row) or "",
+                    self._location(row),
                     int(self.byte_offset[row]),
                     int(self.length[row]),
                     text_at(self.etag_code, self.etags, row),
                     int(self.last_modified[row]) if self.last_modified is not None else 0,
                 )
+
+    def _location(self, row: int) -> str:
+        if self._few_locations is None or self.location_code is None:
+            return text_at(self.location_code, self.locations, row) or ""
+        code = self.location_code[row]
+        return self._few_locations[code] if code >= 0 else ""
+
+    @cached_property
+    def _few_locations(self) -> list[str] | None:
+        """The location texts if they are few; Arrow takes longer to give one out."""
+        texts: list[str] = self.locations.to_pylist() if len(self.locations) <= _FEW_TEXTS else []
+        return texts or None
 
     def location_column(self) -> pa.ChunkedArray:
         """Return the location text of each row, null where the reference is not virtual."""

@@ -266,11 +266,8 @@ class ContainerSet:
         texts = as_texts(pool)
         examined = self._examine(texts)
         examined.refuse_malformed()
-        uncovered = self._uncovered(examined)
-        if validate and uncovered.any():
-            raise InvalidInputError(
-                _uncovered_message(examined.first_of(uncovered)), kind=_NO_CONTAINER
-            )
+        if validate:
+            self._refuse_uncovered(examined)
         if relative is False:
             return self._made_absolute(pool, examined)
         stored, done = (self.on_demand if relative else self.automatic).applied(examined)
@@ -295,6 +292,13 @@ class ContainerSet:
         canonical, faulty = canonical_texts(absolute)
         unknown = relative_rows(absolute)
         return Examined(texts, proper, absolute, canonical, faulty & ~unknown, unknown)
+
+    def _refuse_uncovered(self, examined: Examined) -> None:
+        uncovered = self._uncovered(examined)
+        if uncovered.any():
+            raise InvalidInputError(
+                _uncovered_message(examined.first_of(uncovered)), kind=_NO_CONTAINER
+            )
 
     def _uncovered(self, examined: Examined) -> Mask:
         uncovered: Mask = self.ranking.owners(examined.canonical) == NO_OWNER

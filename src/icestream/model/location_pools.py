@@ -4,6 +4,8 @@ Regular expressions over all texts are costly, searches for a byte in the whole 
 check runs only where the pool has the bytes that it is about.
 """
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,6 +17,7 @@ from icestream.model.locations import (
     DOTS_PATTERN,
     FILE_PATTERN,
     OBJECT_PATTERN,
+    PLAIN_BEGINNING,
     PLAIN_PATTERN,
     RELATIVE_SCHEME,
     SCHEME_ALIASES,
@@ -29,7 +32,10 @@ _ODD_BEGINNING = (
     rf"^(?P<beginning>(?:{'|'.join(SCHEME_ALIASES)}|[A-Za-z0-9+._-]*[A-Z][A-Za-z0-9+._-]*)"
     r"://(?:localhost/)?|file://localhost/)"
 )
-_SPACE, _PERCENT, _SLASH = 0x20, 0x25, 0x2F
+_SPACE, _PERCENT, _SLASH, _DELETE = 0x20, 0x25, 0x2F, 0x7F
+_NEVER_PLAIN = tuple(bytes([byte]) for byte in (_DELETE, *b"\\?#%"))
+_BLOCK = 1 << 17
+"""Bytes that are looked at together: they stay in the processor's cache."""
 _NO_HEX = 16
 _PROBE = 16
 
@@ -78,8 +84,36 @@ def covered(prefix: str, canonical: pa.Array) -> Mask:
 def are_plain(texts: pa.Array) -> bool:
     """Tell whether no text needs a closer look: all are canonical, and none is refused."""
     pattern = f"^{PLAIN_PATTERN}$"
-    parts = (texts.slice(0, _PROBE), texts) if len(texts) > _PROBE**2 else (texts,)
-    return all(bool(matches(part, pattern).all()) for part in parts)
+    if len(texts) <= _PROBE**2:
+        return bool(matches(texts, pattern).all())
+    if not matches(texts.slice(0, _PROBE), pattern).all():
+        return False
+    return _are_plain_below_one_place(texts) or bool(matches(texts, pattern).all())
+
+
+def _are_plain_below_one_place(texts: pa.Array) -> bool:
+    """Tell whether all texts are plain and of the bucket of the first; several times faster."""
+    found = re.match(f"{PLAIN_BEGINNING}/", texts[0].as_py())
+    if found is None or not starts_with(texts, found[0]).all():
+        return False
+    data, offsets = _columns(texts)
+    blocks = [data[start : start + _BLOCK + 1] for start in range(0, len(data), _BLOCK)]
+    return (
+        not any(map(_has_odd_bytes, blocks))
+        # none but those of the schemes: no name is empty or starts with a dot
+        and sum(map(_num_slashes_before_slash_or_dot, blocks)) == len(texts)
+        and bool((data[offsets[1:] - 1] != _SLASH).all())
+    )
+
+
+def _has_odd_bytes(block: npt.NDArray[np.uint8]) -> bool:
+    raw = block.tobytes()
+    return bool(block.min() < _SPACE) or any(byte in raw for byte in _NEVER_PLAIN)
+
+
+def _num_slashes_before_slash_or_dot(block: npt.NDArray[np.uint8]) -> int:
+    slash_or_dot = (block[1:] | 1) == _SLASH  # their codes differ in the last bit
+    return int(np.count_nonzero((block[:-1] == _SLASH) & slash_or_dot))
 
 
 def spelled_texts(texts: pa.Array) -> pa.Array:

@@ -24,9 +24,11 @@ KNOWN_SCHEMES = frozenset({"s3", "tigris", "gcs", "azure", "http", "https", "fil
 
 # shared with `location_pools`, where RE2 runs them over columns
 SCHEME = r"[A-Za-z][A-Za-z0-9+._-]*"
+PLAIN_BEGINNING = (
+    r"(?:s3|gcs|azure|tigris|https?)://[A-Za-z0-9][A-Za-z0-9._-]*(?::[0-9]+)?"  # without the slash
+)
 PLAIN_PATTERN = (
-    r"(?:s3|gcs|azure|tigris|https?)://[A-Za-z0-9][A-Za-z0-9._-]*(?::[0-9]+)?"
-    r"(?:/[^\x00-\x1f\x7f./\\?#%][^\x00-\x1f\x7f/\\?#%]*)+"
+    rf"{PLAIN_BEGINNING}(?:/[^\x00-\x1f\x7f./\\?#%][^\x00-\x1f\x7f/\\?#%]*)+"
 )
 """What most locations are: canonical, and without anything that needs a closer look."""
 OBJECT_PATTERN = rf"(?s)^(?:{SCHEME}://[^/@\\]+/.|[^:/@\\]+/.)"

@@ -8,6 +8,7 @@ with it at no cost, are compared as well.
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Self
 
 from icestream.errors import ErrorKind, InvalidInputError, ObjectChangedError, StorageError
@@ -36,6 +37,7 @@ class ReadCondition:
     not_after: datetime | None = None
 
     @classmethod
+    @lru_cache(maxsize=1024)  # the chunks of an object are read on the same condition
     def of(cls, etag: str | None, not_after: datetime | None) -> Self | None:
         """Return the condition, or None if there is none."""
         if etag is not None:
@@ -86,6 +88,10 @@ class ReadCondition:
             return found == self.etag
         # whole seconds were recorded: what changed within that second passes, as over HTTP
         return self.not_after is not None and found.replace(microsecond=0) <= self.not_after
+
+    def holds_at(self, seconds: int) -> bool:
+        """Tell whether an object that changed in this second since the epoch is as recorded."""
+        return self.not_after is not None and seconds <= self.not_after.timestamp()
 
     def changed(self, path: str, found: str | datetime | None) -> ObjectChangedError:
         """Return the error for an object that is in another state."""

@@ -49,6 +49,7 @@ _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _FILE_MODE = 0o666  # the user's umask decides
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NANOSECONDS = 1_000_000_000
 _INLINE_PUT_BYTES = 1 << 20
 _TRUSTED_BYTES = 1 << 20
 """Ranges that are longer are compared with the size of the file first."""
@@ -332,10 +333,10 @@ def _close_checked(fd: int, condition: ReadCondition | None, path: str) -> None:
     try:
         if condition is not None:
             status = os.fstat(fd)
-            if condition.etag is None:
-                condition.require(path, None, _modified(status))
-            else:
+            if condition.etag is not None:
                 condition.require(path, _etag(status), None)
+            elif not condition.holds_at(status.st_mtime_ns // _NANOSECONDS):
+                condition.require(path, None, _modified(status))
     finally:
         os.close(fd)
 
@@ -440,7 +441,7 @@ def _object_info(path: str, status: os.stat_result) -> ObjectInfo:
 
 def _modified(status: os.stat_result) -> datetime:
     # from integers: the nearest float of a time just before a full second is that second
-    seconds, nanoseconds = divmod(status.st_mtime_ns, 1_000_000_000)
+    seconds, nanoseconds = divmod(status.st_mtime_ns, _NANOSECONDS)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from icestream.errors import (
     AccessError,
@@ -49,12 +50,13 @@ def checksum_of(ref: VirtualRef) -> Checksum:
     """Return what a reference records of its object."""
     if ref.etag is not None:
         return Checksum(etag=ref.etag)
-    if not ref.last_modified:
-        return UNCHECKED
+    return _time_checksum(ref.last_modified) if ref.last_modified else UNCHECKED
+
+
+@lru_cache(maxsize=1024)  # the chunks of an object have the same
+def _time_checksum(seconds: int) -> Checksum:
     # whole seconds are recorded: an object that changed within that second passes
-    return Checksum(
-        not_after=datetime.fromtimestamp(ref.last_modified, UTC).replace(microsecond=999_999)
-    )
+    return Checksum(not_after=datetime.fromtimestamp(seconds, UTC).replace(microsecond=999_999))
 
 
 def absolute_range(ref: VirtualRef, byte_range: ByteRange | None) -> ByteRange:

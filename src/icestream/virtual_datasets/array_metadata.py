@@ -1,6 +1,7 @@
 """The metadata of virtual variables: as it is stored, and how it agrees with what is there."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -34,13 +35,13 @@ def metadata_of(name: str, variable: Variable) -> ArrayV3Metadata:
     """Return the metadata of the array that a virtual variable becomes.
 
     Raises:
-        InvalidInputError: An attribute cannot be stored.
+        InvalidInputError: An attribute cannot be stored, or the manifest is of another shape.
     """
     data: ManifestArray = variable.data
     metadata = replace(
         data.metadata,
         attributes=_attributes_of(name, variable),
-        dimension_names=tuple(map(str, variable.dims)),
+        dimension_names=tuple(map(str, variable.dims)) or None,
         # parsers name chunks as their format does, and a repository has one way of its own
         chunk_key_encoding=DefaultChunkKeyEncoding(separator="/"),
     )
@@ -48,7 +49,7 @@ def metadata_of(name: str, variable: Variable) -> ArrayV3Metadata:
         -(-length // chunk) if chunk else 0
         for length, chunk in zip(metadata.shape, chunk_shape(metadata), strict=True)
     )
-    if data.manifest.shape_chunk_grid != grid:
+    if data.manifest.shape_chunk_grid != grid and (math.prod(grid) or len(data.manifest)):
         raise InvalidInputError(
             f"the variable {name!r} has a manifest of {data.manifest.shape_chunk_grid} chunks, and "
             f"its shape {metadata.shape} in chunks of {chunk_shape(metadata)} has {grid}",
@@ -118,7 +119,7 @@ def _attributes_of(name: str, variable: Variable) -> dict[str, Any]:
 
 def _json(metadata: ArrayV3Metadata) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(document_of(metadata).to_bytes())
-    return document
+    return {**document, "dimension_names": document.get("dimension_names") or []}
 
 
 def _disagreement(name: str, what: str, given: object, found: object) -> InvalidInputError:

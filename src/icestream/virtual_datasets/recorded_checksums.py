@@ -76,9 +76,7 @@ def _column_of_times(
 def _etag(location: str, info: ObjectInfo) -> str:
     if info.version.etag is None:
         raise _silent(location, "ETag", "last-modified")
-    # icechunk compares the ETag of a local file with the quotes around it, which are part of it then:
-    # those outside are taken off again
-    return f'""{info.version.etag}""' if location.startswith("file:") else info.version.etag
+    return info.version.etag
 
 
 def _seconds(location: str, info: ObjectInfo) -> int:

@@ -95,7 +95,9 @@ def _arrow_column(column: pa.Array | pa.ChunkedArray) -> Checksums:
         code, pool = encode_texts(column)
         if pc.any(pc.equal(pool, "")).as_py():
             raise _invalid("some checksums are empty texts; use null where there is none")
-        return Checksums(code, pc.replace_substring_regex(pool, '^"(.*)"$', r"\1"))
+        if pc.any(pc.starts_with(pool, '"')).as_py():
+            pool = pc.replace_substring_regex(pool, '^"(.*)"$', r"\1")
+        return Checksums(code, pool)
     if pa.types.is_null(kind):
         return Checksums()
     raise _invalid(

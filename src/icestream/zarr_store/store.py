@@ -1,8 +1,7 @@
 """The zarr store of a session."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from zarr.abc.store import ByteRequest, Store
@@ -82,13 +81,18 @@ class IcestreamStore(VirtualMethods, Store):
     ) -> Buffer | None:
         """Return the value of a key, or a range of it; None if there is none."""
         found = self._find(key)
-        if isinstance(found, bytes | None) or (
-            self._nodes.reads_inline and isinstance(found.ref, NativeRef)
+        if (
+            found is None
+            or isinstance(found, bytes)
+            or (self._nodes.reads_inline and isinstance(found.ref, NativeRef))
         ):
             return self._read(found, prototype, byte_range)
         span = span_of(byte_range, _length(found))
-        with _naming(key):
-            return _as_buffer(await self._nodes.read_async(found, span), prototype)
+        try:
+            data = await self._nodes.read_async(found, span)
+        except IcestreamError as error:
+            raise name_chunk(error, key) from error.__cause__
+        return _as_buffer(data, prototype)
 
     def get_sync(
         self,
@@ -98,8 +102,10 @@ class IcestreamStore(VirtualMethods, Store):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Return the value of a key without an event loop."""
-        with _naming(key):
+        try:
             return self._read(self._find(key), prototype, byte_range)
+        except IcestreamError as error:
+            raise name_chunk(error, key) from error.__cause__
 
     def _find(self, key: str) -> bytes | FoundChunk | None:
         """Return the value of a key, or where it is; None for keys that cannot exist, too."""
@@ -266,15 +272,6 @@ class IcestreamStore(VirtualMethods, Store):
 def _store_of(session: Any, read_only: bool) -> IcestreamStore:
     store: IcestreamStore = session.store
     return store.with_read_only(read_only)
-
-
-@contextmanager
-def _naming(key: str) -> Iterator[None]:
-    """Say in errors which chunk was being read; the layers below only know its object."""
-    try:
-        yield
-    except IcestreamError as error:
-        raise name_chunk(error, key) from error.__cause__
 
 
 def _length(found: FoundChunk) -> int:

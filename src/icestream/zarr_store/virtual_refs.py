@@ -31,6 +31,8 @@ from icestream.zarr_store.checksums import (
 )
 
 _TWO_TO_64 = 2**64
+_MAX_END = np.uint64(2**63 - 1)
+_ROWS_SHOWN = 5
 
 
 def virtual_ref(
@@ -42,6 +44,8 @@ def virtual_ref(
     byte_offset, byte_length = _natural("offset", offset), _natural("length", length)
     if not byte_length:
         raise _zero_length(f"the chunk in {location} has")
+    if byte_offset + byte_length > int(_MAX_END):
+        raise _invalid(f"the chunk in {location} ends beyond 2**63 bytes, where no object reaches")
     etag, seconds = split_checksum(checksum)
     return VirtualRef(location, byte_offset, byte_length, etag, seconds)
 
@@ -77,8 +81,12 @@ def table_of_columns(
     if code is None:
         return ChunkTable.empty(index.shape[1])
     located = code >= 0
-    if not bool(length[located].all()):
-        raise _zero_length("some chunks have")
+    empty = located & (length == 0)
+    if empty.any():
+        raise _zero_length(f"{rows_named(empty)} have")
+    too_far = located & (byte_offset > _MAX_END - np.minimum(length, _MAX_END))
+    if too_far.any():
+        raise _invalid(f"{rows_named(too_far)} end beyond 2**63 bytes, where no object reaches")
     table = ChunkTable(
         index=index,
         kind=np.broadcast_to(np.uint8(ChunkType.virtual), n),
@@ -179,8 +187,16 @@ def _column(name: str, values: Any, n: int) -> UInt64:
     if column.dtype.kind not in "iu":
         raise _invalid(f"{name} has the dtype {column.dtype}, expected unsigned 64-bit integers")
     if column.dtype.kind == "i" and n and int(column.min()) < 0:
-        raise _invalid(f"{name} holds negative numbers")
+        raise _invalid(f"{name} are negative in {rows_named(column < 0)}")
     return column.astype(np.uint64, copy=False)
+
+
+def rows_named(faulty: npt.NDArray[np.bool_]) -> str:
+    """Return which rows are at fault: the first few, and how many more."""
+    rows = np.flatnonzero(faulty)
+    named = ", ".join(map(str, rows[:_ROWS_SHOWN].tolist()))
+    more = f" and {len(rows) - _ROWS_SHOWN} more" if len(rows) > _ROWS_SHOWN else ""
+    return f"rows {named}{more}"
 
 
 def _invalid(message: str) -> InvalidInputError:
