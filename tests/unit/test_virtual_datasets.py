@@ -24,6 +24,7 @@ from icestream.errors import (
     InvalidInputError,
     NodeNotFoundError,
     ReadOnlyError,
+    SessionStateError,
     StorageError,
 )
 from icestream.model.chunk_refs import ChunkType, VirtualRef
@@ -637,9 +638,12 @@ def test_a_fault_in_the_middle_of_writing_leaves_the_session_as_it_was(
 
 def test_only_stores_that_can_be_written_are_written(archive: Archive) -> None:
     reader = archive.repo.readonly_session("main")
+    rearrange = archive.repo.rearrange_session("main")
 
     with pytest.raises(ReadOnlyError):
         write_virtual_dataset(dataset_of(["s3://b/a"]), reader.store)
+    with pytest.raises(SessionStateError, match="only moves"):
+        write_virtual_dataset(dataset_of(["s3://b/a"]), rearrange.store, checksums=None)
     with pytest.raises(InvalidInputError, match=r"writable_session\(branch\)\.store"):
         write_virtual_dataset(dataset_of(["s3://b/a"]), archive.session)  # type: ignore[arg-type]  # refused
     with pytest.raises(InvalidInputError, match="Dataset"):

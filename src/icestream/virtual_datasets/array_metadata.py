@@ -1,7 +1,6 @@
 """The metadata of virtual variables: as it is stored, and how it agrees with what is there."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -49,7 +48,7 @@ def metadata_of(name: str, variable: Variable) -> ArrayV3Metadata:
         -(-length // chunk) if chunk else 0
         for length, chunk in zip(metadata.shape, chunk_shape(metadata), strict=True)
     )
-    if data.manifest.shape_chunk_grid != grid and (math.prod(grid) or len(data.manifest)):
+    if data.manifest.shape_chunk_grid != grid and (all(grid) or len(data.manifest)):
         raise InvalidInputError(
             f"the variable {name!r} has a manifest of {data.manifest.shape_chunk_grid} chunks, and "
             f"its shape {metadata.shape} in chunks of {chunk_shape(metadata)} has {grid}",

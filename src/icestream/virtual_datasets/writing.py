@@ -230,6 +230,7 @@ def _session_of(store: IcestreamStore) -> Session:
             "the store is read-only; use repo.writable_session(branch).store",
             kind=ErrorKind.READ_ONLY_STORE,
         )
+    session._copy.check_can_edit()  # noqa: SLF001  an adapter
     return session
 
 
