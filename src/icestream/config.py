@@ -10,6 +10,7 @@ from icestream.model.config import (
     RepositoryConfig,
     RepoUpdateRetryConfig,
 )
+from icestream.model.extension_config import LocationCompressionRule
 from icestream.model.feature_flags import FeatureFlag
 from icestream.model.manifest_conditions import (
     ManifestPreloadCondition,
@@ -30,6 +31,7 @@ __all__ = [
     "CompressionAlgorithm",
     "CompressionConfig",
     "FeatureFlag",
+    "LocationCompressionRule",
     "ManifestConfig",
     "ManifestPreloadCondition",
     "ManifestPreloadConfig",

@@ -46,7 +46,7 @@ UInt64 = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.intp]
 
 _MAX_KEY = 2**63
-_CHUNK_TYPES = tuple(ChunkType)
+_CHUNK_TYPES: tuple[ChunkType, ...] = tuple(ChunkType)
 """By number; calling the enumeration takes longer."""
 _FEW_TEXTS = 4096
 

@@ -27,9 +27,7 @@ SCHEME = r"[A-Za-z][A-Za-z0-9+._-]*"
 PLAIN_BEGINNING = (
     r"(?:s3|gcs|azure|tigris|https?)://[A-Za-z0-9][A-Za-z0-9._-]*(?::[0-9]+)?"  # without the slash
 )
-PLAIN_PATTERN = (
-    rf"{PLAIN_BEGINNING}(?:/[^\x00-\x1f\x7f./\\?#%][^\x00-\x1f\x7f/\\?#%]*)+"
-)
+PLAIN_PATTERN = rf"{PLAIN_BEGINNING}(?:/[^\x00-\x1f\x7f./\\?#%][^\x00-\x1f\x7f/\\?#%]*)+"
 """What most locations are: canonical, and without anything that needs a closer look."""
 OBJECT_PATTERN = rf"(?s)^(?:{SCHEME}://[^/@\\]+/.|[^:/@\\]+/.)"
 FILE_PATTERN = r"(?s)^file:///[^/]"

@@ -8,8 +8,9 @@ from benchmarks.__main__ import main
 from benchmarks.cases import Case, Inputs, Shape
 from benchmarks.columns import build_columns
 from benchmarks.libraries import ICECHUNK, ICESTREAM, load_library
-from benchmarks.operations import OPERATIONS, Run
+from benchmarks.operations import OPERATIONS
 from benchmarks.rows import Target, full_rows, only, quick_rows
+from benchmarks.runs import Run
 
 REFERENCES = 1_600
 NATIVE_CHUNKS = 50

@@ -24,7 +24,7 @@ from icestream.model.location_pools import as_texts
 from icestream.model.nodes import ArrayNode
 from icestream.model.prefix_advice import AdviceLimits
 from icestream.repository import commits
-from icestream.repository.dependencies import all_locations
+from icestream.repository.location_listing import all_locations
 from icestream.repository.repository import Repository
 from icestream.storage import in_memory_storage, local_filesystem_storage
 from icestream.testing.doubles import CountingStorage
