@@ -190,7 +190,8 @@ class ChunkTable:
 
     def ref(self, row: int) -> ChunkRef | None:
         """Return one row as a value; None for a deletion."""
-        match _CHUNK_TYPES[self.kind[row]]:
+        kind: ChunkType = _CHUNK_TYPES[self.kind[row]]
+        match kind:
             case ChunkType.uninitialized:
                 return None
             case ChunkType.inline:
