@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -250,8 +251,15 @@ def _installed_azurite(cache: Path) -> Path:
             npm = shutil.which("npm") or "npm"
             wanted = f"azurite@{_AZURITE_VERSION}"
             options = ["--no-audit", "--no-fund", "--loglevel=error"]
-            subprocess.run([npm, "install", "--prefix", home, *options, wanted], check=True)  # noqa: S603
+            command = [npm, "install", "--prefix", str(home), *options, wanted]
+            subprocess.run(command, check=True, env=_trusting_what_the_machine_trusts())  # noqa: S603
     return script
+
+
+def _trusting_what_the_machine_trusts() -> dict[str, str]:
+    """Return the environment for node, which brings certificates of its own and no others."""
+    bundle = ssl.get_default_verify_paths().cafile
+    return ({"NODE_EXTRA_CA_CERTS": bundle} if bundle else {}) | os.environ
 
 
 @contextmanager
