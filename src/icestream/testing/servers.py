@@ -29,6 +29,7 @@ from icestream.errors import StorageError
 
 _HOST = "127.0.0.1"
 _START_TIMEOUT_S = 60
+_INSTALL_TIMEOUT_S = 900
 _AZURITE_VERSION = "3.37.0"
 
 
@@ -252,7 +253,12 @@ def _installed_azurite(cache: Path) -> Path:
             wanted = f"azurite@{_AZURITE_VERSION}"
             options = ["--no-audit", "--no-fund", "--loglevel=error"]
             command = [npm, "install", "--prefix", str(home), *options, wanted]
-            subprocess.run(command, check=True, env=_trusting_what_the_machine_trusts())  # noqa: S603
+            subprocess.run(  # noqa: S603
+                command,
+                check=True,
+                env=_trusting_what_the_machine_trusts(),
+                timeout=_INSTALL_TIMEOUT_S,
+            )
     return script
 
 
