@@ -127,13 +127,15 @@ class LocationExpander:
         self._flat = flat
         self._dictionary = dictionary
         self._decompressor: zstandard.ZstdDecompressor | None = None
+        self._may_be_alike = True
 
     def expand(self, frames: pa.Array) -> pa.Array:
         """Return the locations that these frames hold, one each."""
         frames = frames.cast(pa.large_binary())
         try:
-            expanded = self._expand_alike(frames)
+            expanded = self._expand_alike(frames) if self._may_be_alike else None
             if expanded is None:
+                self._may_be_alike = False  # one writer made all of a manifest: trying costs time
                 expanded = self._expand_any(frames)
         except zstandard.ZstdError as error:
             raise self._flat.wrong(
