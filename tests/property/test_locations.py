@@ -109,6 +109,23 @@ def test_plain_locations_are_canonical_and_without_fault(location: str):
         assert canonical_texts(column([location, "?"]))[0][0].as_py() == location
 
 
+@given(
+    locations | tame_locations | st.text("ab./%?\\\x01\x7f é", max_size=6).map("s3://b/{}".format),
+    st.sampled_from([0, 100, 299]),
+)
+@example("s3://b/", 100)
+@example("s3://b/a/", 299)
+@example("s3://b/a//b", 100)
+@example("s3://b/.a", 100)
+@example("s3://b/a/.b", 299)
+@example("https://b/a", 100)
+def test_a_large_pool_is_plain_if_each_of_its_locations_is(location: str, position: int):
+    texts = [f"s3://b/some/long/name-{number}.nc" for number in range(300)]
+    texts[position] = location
+
+    assert are_plain(column(texts)) == are_plain(column([location]))
+
+
 @given(prefixes, tame_locations)
 def test_a_pool_is_covered_like_its_locations(prefix: str, location: str):
     canonical = column([canonical_location(location)])
@@ -124,6 +141,7 @@ def outcome(convert: Callable[[], object]) -> object:
 
 
 @given(locations | tame_locations, st.sampled_from([None, True, False]), st.booleans())
+@example("vcc://", None, False)
 def test_a_pool_is_stored_like_its_locations(
     location: str,
     relative: bool | None,  # noqa: FBT001  given by hypothesis

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icestream.model.containers import VirtualChunkContainer
-from icestream.model.location_pools import Mask, exchanged, starts_with
+from icestream.model.location_pools import Mask, exchanged, matches, starts_with
 from icestream.model.locations import RELATIVE_SCHEME, invalid_location
 from icestream.model.templates import UrlTemplate, missing_argument
 
@@ -48,8 +48,9 @@ def expanded_text(container: VirtualChunkContainer, path: str) -> str:
 
 
 def relative_rows(texts: pa.Array) -> Mask:
-    """Tell which texts are relative locations."""
-    return starts_with(texts, _START)
+    """Tell which texts are relative locations, with a name and a path."""
+    rows = starts_with(texts, _START)
+    return rows & matches(texts, f"^{_START}[^/]+/") if rows.any() else rows
 
 
 def expanded_texts(

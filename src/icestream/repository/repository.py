@@ -1,6 +1,6 @@
 """A versioned Zarr hierarchy under one storage prefix."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -208,6 +208,18 @@ class Repository(References, History, Administration, Maintenance, Inspection, D
         """
         reader = self._context.reader
         return reader.access.needs(reader.containers.declared)
+
+    def template_location(self, name: str, arguments: Sequence[str | None]) -> str:
+        """Return the location that fills the template of a container, to be set as a reference.
+
+        None and missing arguments take the container's default, surplus ones are ignored.
+        """
+        return self._context.reader.containers.template_location(name, arguments)
+
+    def match_template(self, location: str) -> tuple[str | None, tuple[str, ...]] | None:
+        """Return the name of the container whose template makes a location, and the arguments."""
+        found = self._context.reader.containers.match_template(location)
+        return None if found is None else (found[0].name, found[1])
 
     def with_read_settings(self, settings: ReadSettings) -> Self:
         """Return the repository with other limits for merging and reading ahead."""

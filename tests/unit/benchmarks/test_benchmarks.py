@@ -1,19 +1,26 @@
 """The benchmarks run: with few references here, so that they cannot rot."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks.__main__ import main
-from benchmarks.cases import Case, Inputs, Shape
+from benchmarks.cases import Case, Checksums, Inputs, Shape
 from benchmarks.columns import build_columns
 from benchmarks.libraries import ICECHUNK, ICESTREAM, load_library
 from benchmarks.operations import OPERATIONS
 from benchmarks.rows import Target, full_rows, only, quick_rows
 from benchmarks.runs import Run
+from benchmarks.slow_server import SlowServer, slowed
+
+from icestream.testing.servers import S3Server
 
 REFERENCES = 1_600
-NATIVE_CHUNKS = 50
+CHUNKS = 50
+MEASURED = {row.case.operation for row in full_rows(long=True)}
+ON_SERVER = {operation for operation in MEASURED if "server" in operation}
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +31,38 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for shape in Shape:
             run_operation(folder, library, "prepare_references", shape)
         run_operation(folder, library, "prepare_chunks", Shape.FILE)
+        run_operation(folder, library, "prepare_chunks_of_file", Shape.FILE)
     return folder
 
 
-def run_operation(folder: Path, library: str, operation: str, shape: Shape) -> dict[str, float]:
+@pytest.fixture
+def slow_moto(moto: S3Server) -> Iterator[SlowServer]:
+    """Return a server that delays and counts requests."""
+    with slowed(moto) as server:
+        yield server
+
+
+def run_operation(
+    folder: Path,
+    library: str,
+    operation: str,
+    shape: Shape,
+    *,
+    checksums: Checksums = Checksums.ONE,
+    server: SlowServer | None = None,
+) -> dict[str, float]:
     inputs = Inputs.TEXTS if library == ICECHUNK else Inputs.ARROW
-    count = NATIVE_CHUNKS if "chunks" in operation else REFERENCES
-    case = Case(operation=operation, references=count, shape=shape, inputs=inputs)
-    return OPERATIONS[operation](Run(load_library(library), case, folder))
+    count = CHUNKS if "chunks" in operation else REFERENCES
+    case = Case(
+        operation=operation, references=count, shape=shape, inputs=inputs, checksums=checksums
+    )
+    address = None if server is None else server.address
+    return OPERATIONS[operation](Run(load_library(library), case, folder, address))
 
 
 @pytest.mark.parametrize("shape", list(Shape))
 @pytest.mark.parametrize("library", [ICECHUNK, ICESTREAM])
-@pytest.mark.parametrize("operation", sorted({row.case.operation for row in full_rows(long=True)}))
+@pytest.mark.parametrize("operation", sorted(MEASURED - ON_SERVER))
 def test_every_operation_runs_with_both_libraries(
     work: Path, operation: str, library: str, shape: Shape
 ) -> None:
@@ -44,6 +70,48 @@ def test_every_operation_runs_with_both_libraries(
     wanted = {row.measure for row in full_rows(long=True) if row.case.operation == operation}
     assert wanted - {"wall_ms"} <= metrics.keys()
     assert metrics["wall_s"] > 0
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("checksums", [Checksums.NONE, Checksums.ONE])
+def test_chunks_on_a_slow_server_take_fewer_requests_than_icechunk_sends(
+    tmp_path: Path, slow_moto: SlowServer, checksums: Checksums
+) -> None:
+    sent: dict[str, int] = {}
+    for library in (ICECHUNK, ICESTREAM):
+        for operation in ("prepare_chunks_on_server", "read_chunks_on_server"):
+            before = slow_moto.requests
+            run_operation(
+                tmp_path, library, operation, Shape.FILE, checksums=checksums, server=slow_moto
+            )
+            sent[library] = slow_moto.requests - before
+    assert sent[ICECHUNK] == CHUNKS
+    assert 0 < sent[ICESTREAM] < CHUNKS / 4
+
+
+@pytest.mark.parametrize("shape", list(Shape))
+@pytest.mark.parametrize("checksums", list(Checksums))
+def test_references_are_set_with_every_kind_of_checksums(
+    tmp_path: Path, checksums: Checksums, shape: Shape
+) -> None:
+    metrics = run_operation(tmp_path, ICESTREAM, "set_and_commit", shape, checksums=checksums)
+    assert metrics["file_mb"] > 0
+
+
+def test_icechunk_is_given_what_it_can_take() -> None:
+    checked = Case(operation="set_and_commit", references=1, checksums=Checksums.ETAGS)
+    unchecked = Case(operation="set_and_commit", references=1, checksums=Checksums.NONE)
+    assert checked.peer.checksums is Checksums.ONE
+    assert unchecked.peer.checksums is Checksums.NONE
+    assert checked.peer.inputs is Inputs.TEXTS
+
+
+def test_an_object_has_one_checksum_whatever_reference_it_is_of() -> None:
+    for checksums in (Checksums.ETAGS, Checksums.SECONDS):
+        columns = build_columns(20_000, Shape.FILE, Inputs.TEXTS, checksums=checksums)
+        recorded = np.asarray(columns.checksum)
+        assert (recorded[:10_000] == recorded[0]).all()
+        assert recorded[9_999] != recorded[10_000]
 
 
 def test_the_command_measures_in_fresh_processes_and_saves_what_it_found(

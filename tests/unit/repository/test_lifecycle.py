@@ -2,6 +2,7 @@
 
 import icechunk
 import pytest
+import zarr
 from tests.builders import array_of, repository, repository_with_array, values
 
 from icestream import (
@@ -249,3 +250,28 @@ def test_the_copy_of_settings_is_not_shown_among_the_metadata_and_survives_them(
     repo.set_metadata({"a": 1})
     assert repo.update_metadata({"b": 2}) == {"a": 1, "b": 2}
     assert repo.inspect_repo_info()["metadata"].keys() == {"a", "b", "icestream.config"}
+
+
+def test_templates_make_locations_and_find_their_arguments():
+    config = RepositoryConfig()
+    config.set_virtual_chunk_container(
+        VirtualChunkContainer.of(
+            name="runs",
+            object_store="s3",
+            url_template="s3://bucket/runs/{}/out-{}.nc",
+            default_template_arguments=["today", "0"],
+        )
+    )
+    repo = repository(config=config)
+    location = repo.template_location("runs", ["may", "7", "surplus"])
+
+    assert repo.match_template("s3://bucket/runs/may/out-7.nc") == ("runs", ("may", "7"))
+    assert repo.match_template("s3://bucket/other.nc") is None
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(2,), chunks=(1,), dtype="i1")
+    session.store.set_virtual_ref("a/c/0", location, 0, 1)
+    session.store.set_virtual_ref("a/c/1", repo.template_location("runs", [None]), 0, 1)
+    assert session.all_virtual_chunk_locations() == [
+        "s3://bucket/runs/may/out-7.nc",
+        "s3://bucket/runs/today/out-0.nc",
+    ]
