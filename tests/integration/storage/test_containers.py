@@ -54,7 +54,7 @@ def everything_said(error: BaseException) -> str:
 
 
 def compatible(server: S3Server, **options: Any) -> ObjectStoreConfig.S3Compatible:
-    """Return the store as the seed writes it: host and port, without a scheme."""
+    """Return the store as people write it: host and port, without a scheme."""
     endpoint_url = f"127.0.0.1:{server.port}"
     options = {"endpoint_url": endpoint_url, "allow_http": True, "region": "us-east-1", **options}
     return ObjectStoreConfig.S3Compatible(S3Options(**options))
