@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import zarr
 
 from benchmarks.cases import Case, Checksums, Shape, repository_folder
@@ -70,7 +71,12 @@ def list_objects(run: Run) -> Metrics:
     return _list(run, ICESTREAM, _distinct_objects)
 
 
-def _list(run: Run, writer: str, find: Callable[[Any], Collection[str]]) -> Metrics:
+def list_object_columns(run: Run) -> Metrics:
+    """List the distinct objects that references point at, as Arrow texts where there are such."""
+    return _list(run, ICESTREAM, _object_columns)
+
+
+def _list(run: Run, writer: str, find: Callable[[Any], Collection[Any]]) -> Metrics:
     folder = repository_folder(run.work, writer, run.case)
     session = run.library.open(folder).readonly_session(BRANCH)
     warm(session)
@@ -80,7 +86,8 @@ def _list(run: Run, writer: str, find: Callable[[Any], Collection[str]]) -> Metr
     per_object = CHUNKS_PER_FILE if run.case.shape is Shape.FILE else 1
     objects = -(-run.case.references // per_object)
     assert len(found) == (run.case.references if find is _all_locations else objects)
-    assert len(set(found)) == objects
+    texts = found.to_pylist() if isinstance(found, pa.ChunkedArray) else found
+    assert len(set(texts)) == objects
     return asdict(cost)
 
 
@@ -93,6 +100,14 @@ def _distinct_objects(session: Any) -> Collection[str]:
     if hasattr(session, "iter_virtual_chunk_locations"):
         return list(session.iter_virtual_chunk_locations(distinct=True))
     return set(session.all_virtual_chunk_locations())  # icechunk has no other way
+
+
+def _object_columns(session: Any) -> Collection[Any]:
+    if not hasattr(session, "iter_virtual_chunk_location_batches"):
+        return _distinct_objects(session)
+    [column] = session.iter_virtual_chunk_location_batches()  # there is one manifest
+    found: Collection[Any] = column
+    return found
 
 
 # -- preparing ------------------------------------------------------------------------------------
@@ -110,7 +125,8 @@ def prepare_chunks_of_file(run: Run) -> Metrics:
 def prepare_chunks_on_server(run: Run) -> Metrics:
     """Write an object to the server, and a repository whose chunks are parts of it."""
     server = _server_of(run)
-    key = f"values-{run.case.references}.f8"
+    # an object of its own: uploading it again would change what others recorded of it
+    key = f"{run.virtual.name}.f8"
     _upload(server, key, _values(run.case).tobytes())
     _refer(run, run.library.bucket_on(server), key)
     return {}
@@ -176,6 +192,7 @@ OPERATIONS: tuple[Callable[[Run], Metrics], ...] = (
     list_locations,
     list_compressed_locations,
     list_objects,
+    list_object_columns,
     prepare_chunks_of_file,
     prepare_chunks_on_server,
 )

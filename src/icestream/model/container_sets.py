@@ -275,6 +275,23 @@ class ContainerSet:
             raise _not_relative(examined.first_of(~done))
         return pool if stored is texts else pa.chunked_array([stored])
 
+    def refused(
+        self, pool: pa.ChunkedArray, *, relative: bool | None = None, validate: bool = True
+    ) -> Mask:
+        """Tell which locations are to blame if `stored_texts` raises for the same arguments."""
+        examined = self._examine(as_texts(pool))
+        if examined.faulty.any():
+            return examined.faulty
+        uncovered = self._uncovered(examined)
+        if validate and uncovered.any():
+            return uncovered
+        if relative is False:
+            return examined.unknown
+        if relative is None:
+            return np.zeros(len(examined.texts), np.bool_)
+        _, done = self.on_demand.applied(examined)
+        return ~done
+
     def malformed(self, pool: pa.ChunkedArray) -> pa.Array:
         """Return the positions of locations that are never stored."""
         return pa.array(np.flatnonzero(self._examine(as_texts(pool)).faulty))

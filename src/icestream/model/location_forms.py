@@ -31,6 +31,11 @@ _START = f"{RELATIVE_SCHEME}://"
 _JOINED = pa.scalar("/", pa.large_string())
 
 
+def has_relative(pool: pa.ChunkedArray | pa.Array) -> bool:
+    """Tell whether any of the stored locations is relative."""
+    return bool(pc.any(pc.starts_with(pool, _START)).as_py())
+
+
 def absolute_texts(pool: pa.ChunkedArray | pa.Array, containers: ContainerSet) -> pa.Array:
     """Return locations as absolute ones; those of unknown containers stay, and absolute ones too.
 

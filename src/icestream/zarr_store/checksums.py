@@ -14,6 +14,7 @@ from icestream.errors import ErrorKind, InvalidInputError
 from icestream.model.chunk_tables import UInt32
 from icestream.model.text_pools import NO_POOL, Int32, encode_texts
 from icestream.model.times import micros_of
+from icestream.zarr_store.faulty_rows import rows_named
 
 type Checksum = str | int | datetime
 """An ETag, or the time (epoch seconds or aware datetime) after which the object must not change."""
@@ -93,8 +94,12 @@ def _arrow_column(column: pa.Array | pa.ChunkedArray) -> Checksums:
         return Checksums(seconds=_seconds_column(seconds.cast(pa.int64()).fill_null(0).to_numpy()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         code, pool = encode_texts(column)
-        if pc.any(pc.equal(pool, "")).as_py():
-            raise _invalid("some checksums are empty texts; use null where there is none")
+        empty = np.append(pc.equal(pool, "").to_numpy(), False)
+        if code is not None and empty[code].any():  # the last entry is for rows without
+            raise _invalid(
+                f"checksums are empty texts in {rows_named(empty[code])}; use null where there is "
+                "none"
+            )
         if pc.any(pc.starts_with(pool, '"')).as_py():
             pool = pc.replace_substring_regex(pool, '^"(.*)"$', r"\1")
         return Checksums(code, pool)
@@ -109,15 +114,25 @@ def _arrow_column(column: pa.Array | pa.ChunkedArray) -> Checksums:
 def _mixed_column(values: list[object]) -> Checksums:
     if all(value is None for value in values):
         return Checksums()
-    pairs = [split_checksum(value) for value in values]
+    pairs = [_split_in_row(row, value) for row, value in enumerate(values)]
     code, pool = encode_texts([etag for etag, _ in pairs])
     seconds = np.array([seconds for _, seconds in pairs], np.uint32)
     return Checksums(code, pool, seconds if seconds.any() else None)
 
 
+def _split_in_row(row: int, checksum: object) -> tuple[str | None, int]:
+    try:
+        return split_checksum(checksum)
+    except InvalidInputError as error:
+        raise _invalid(f"row {row}: {error.message}") from error
+
+
 def _seconds_column(values: npt.NDArray[Any]) -> UInt32 | None:
     if len(values) and not 0 <= int(values.min()) <= int(values.max()) < _MAX_SECONDS:
-        raise _invalid("some checksum times are not between 1970 and 2106 (32-bit epoch seconds)")
+        raise _invalid(
+            f"checksum times are not between 1970 and 2106 (32-bit epoch seconds) in "
+            f"{rows_named((values < 0) | (values >= _MAX_SECONDS))}"
+        )
     return values.astype(np.uint32) if values.any() else None
 
 

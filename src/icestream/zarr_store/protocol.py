@@ -2,6 +2,8 @@
 
 from typing import NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from icestream.model.chunk_refs import ChunkRef
@@ -92,6 +94,11 @@ class StoreSession(Protocol):
         Raises:
             InvalidInputError: One is malformed, or `validate` and no container covers it.
         """
+
+    def refused_locations(
+        self, locations: pa.ChunkedArray, *, relative: bool | None, validate: bool
+    ) -> npt.NDArray[np.bool_]:
+        """Tell for which locations `stored_locations` raises."""
 
     def absolute_locations(self, locations: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return stored virtual locations as absolute ones."""

@@ -19,11 +19,11 @@ from icestream.zarr_store.chunk_batches import ChunkBatch, iter_batches
 from icestream.zarr_store.keys import MetadataKey, parse_key
 from icestream.zarr_store.protocol import StoreSession
 from icestream.zarr_store.virtual_refs import (
+    LocationPolicy,
     grid_index,
     table_of_columns,
     table_of_specs,
     virtual_ref,
-    with_used_locations,
 )
 
 
@@ -111,8 +111,8 @@ class VirtualMethods(ABC):
         """
         self._check_writable()
         array = self._nodes.get_array(absolute(array_path))
-        table = table_of_specs(array, chunks)
-        self._put_virtual(array.path, table, relative=relative, validate=validate_containers)
+        policy = self._location_policy(relative=relative, validate=validate_containers)
+        self._put_virtual(array.path, table_of_specs(array, chunks, policy))
 
     def set_virtual_refs_arr(
         self,
@@ -153,17 +153,22 @@ class VirtualMethods(ABC):
         self._check_writable()
         array = self._nodes.get_array(absolute(array_path))
         index = grid_index(array, chunk_grid_shape, arr_offset, len(locations))
-        table = table_of_columns(index, locations, offsets, lengths, checksum=checksum)
-        self._put_virtual(array.path, table, relative=relative, validate=validate_containers)
+        policy = self._location_policy(relative=relative, validate=validate_containers)
+        self._put_virtual(
+            array.path,
+            table_of_columns(index, locations, offsets, lengths, policy=policy, checksum=checksum),
+        )
 
-    def _put_virtual(
-        self, path: str, table: ChunkTable, *, relative: bool | None, validate: bool
-    ) -> None:
-        if not len(table):
-            return
-        table = with_used_locations(table)
-        stored = self._nodes.stored_locations(table.locations, relative=relative, validate=validate)
-        self._nodes.put_table(path, replace_columns(table, locations=stored))
+    def _location_policy(self, *, relative: bool | None, validate: bool) -> LocationPolicy:
+        nodes = self._nodes
+        return LocationPolicy(
+            functools.partial(nodes.stored_locations, relative=relative, validate=validate),
+            functools.partial(nodes.refused_locations, relative=relative, validate=validate),
+        )
+
+    def _put_virtual(self, path: str, table: ChunkTable) -> None:
+        if len(table):
+            self._nodes.put_table(path, table)
 
     set_virtual_ref_async = _awaitable(set_virtual_ref)
     set_virtual_refs_async = _awaitable(set_virtual_refs)

@@ -1,7 +1,8 @@
 """Virtual chunk references as users give them, turned into columns."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icestream.errors import ErrorKind, InvalidInputError
+from icestream.errors import AccessError, ErrorKind, InvalidInputError
 from icestream.model.chunk_refs import ChunkType, VirtualRef
 from icestream.model.chunk_tables import (
     ChunkTable,
@@ -18,7 +19,6 @@ from icestream.model.chunk_tables import (
     dense_index,
     drop_duplicates,
     lexicographic_order,
-    replace_columns,
 )
 from icestream.model.containers import VirtualChunkSpec
 from icestream.model.nodes import ArrayNode
@@ -29,10 +29,20 @@ from icestream.zarr_store.checksums import (
     checksum_columns,
     split_checksum,
 )
+from icestream.zarr_store.faulty_rows import rows_named
 
 _TWO_TO_64 = 2**64
 _MAX_END = np.uint64(2**63 - 1)
-_ROWS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LocationPolicy:
+    """How the locations of many references are stored."""
+
+    store: Callable[[pa.ChunkedArray], pa.ChunkedArray]
+    """Returns distinct locations as they are stored, or raises."""
+    refused: Callable[[pa.ChunkedArray], npt.NDArray[np.bool_]]
+    """Tells which of them are to blame if it raises."""
 
 
 def virtual_ref(
@@ -50,16 +60,20 @@ def virtual_ref(
     return VirtualRef(location, byte_offset, byte_length, etag, seconds)
 
 
-def table_of_specs(array: ArrayNode, specs: Sequence[VirtualChunkSpec]) -> ChunkTable:
+def table_of_specs(
+    array: ArrayNode, specs: Sequence[VirtualChunkSpec], policy: LocationPolicy
+) -> ChunkTable:
     """Return checked chunk specs as a table; the last of several for one chunk counts."""
-    if not all(spec.location for spec in specs):
-        raise _invalid(f"some chunks of {array.path} have no location")
+    missing = np.array([not spec.location for spec in specs], np.bool_)
+    if missing.any():
+        raise _invalid(f"{rows_named(missing)} for {array.path} have no location")
     table = table_of_columns(
         _spec_index(array, specs),
         [spec.location for spec in specs],
         _integers([spec.offset for spec in specs]),
         _integers([spec.length for spec in specs]),
         checksum=[spec.etag_checksum or spec.last_updated_at_checksum for spec in specs],
+        policy=policy,
     )
     order = lexicographic_order(table.index)
     return drop_duplicates(table if order is None else table.take(order))
@@ -71,6 +85,7 @@ def table_of_columns(
     offsets: Any,
     lengths: Any,
     *,
+    policy: LocationPolicy,
     checksum: Checksum | ChecksumColumn | None = None,
 ) -> ChunkTable:
     """Return columns as a table of virtual references; rows without a location are left out."""
@@ -81,19 +96,15 @@ def table_of_columns(
     if code is None:
         return ChunkTable.empty(index.shape[1])
     located = code >= 0
-    empty = located & (length == 0)
-    if empty.any():
-        raise _zero_length(f"{rows_named(empty)} have")
-    too_far = located & (byte_offset > _MAX_END - np.minimum(length, _MAX_END))
-    if too_far.any():
-        raise _invalid(f"{rows_named(too_far)} end beyond 2**63 bytes, where no object reaches")
+    _refuse_impossible_ranges(located, byte_offset, length)
+    stored = _stored(code, pool, policy)
     table = ChunkTable(
         index=index,
         kind=np.broadcast_to(np.uint8(ChunkType.virtual), n),
         byte_offset=byte_offset,
         length=length,
         location_code=code,
-        locations=pool,
+        locations=stored,
         etag_code=checksums.etag_code,
         etags=checksums.etags,
         last_modified=checksums.seconds,
@@ -101,35 +112,64 @@ def table_of_columns(
     return table if located.all() else table.take(located)
 
 
-def with_used_locations(table: ChunkTable) -> ChunkTable:
-    """Return the table with a pool that holds nothing but locations of its rows."""
-    used = np.zeros(len(table.locations), bool)
-    if table.location_code is not None:
-        used[table.location_code] = True
-    if used.all():
-        return table
-    code, pool = used_texts(table.location_code, table.locations)
-    return replace_columns(table, location_code=code, locations=pool)
+def _refuse_impossible_ranges(
+    located: npt.NDArray[np.bool_], byte_offset: UInt64, length: UInt64
+) -> None:
+    empty = located & (length == 0)
+    if empty.any():
+        raise _zero_length(f"{rows_named(empty)} have")
+    too_far = located & (byte_offset > _MAX_END - np.minimum(length, _MAX_END))
+    if too_far.any():
+        raise _invalid(f"{rows_named(too_far)} end beyond 2**63 bytes, where no object reaches")
+
+
+def _stored(code: Int32, pool: pa.ChunkedArray, policy: LocationPolicy) -> pa.ChunkedArray:
+    """Return locations as they are stored; the error for others names their rows."""
+    try:
+        return policy.store(pool)
+    except (InvalidInputError, AccessError) as error:
+        faulty = np.append(policy.refused(pool), False)[code]  # the last entry is for rows without
+        error.message = f"{rows_named(faulty)}: {error.message}"
+        error.args = (error.message,)
+        raise
 
 
 def _encode_locations(
     locations: Sequence[str] | pa.Array | pa.ChunkedArray,
 ) -> tuple[Int32 | None, pa.ChunkedArray]:
-    """Return locations as codes into a pool; empty ones have none, like those that are null."""
-    if not isinstance(locations, pa.Array | pa.ChunkedArray):
-        try:
-            locations = pa.array(locations, pa.large_string())
-        except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-            raise _invalid(f"the locations are not all texts: {error}") from error
-    kind = locations.type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
-        raise _invalid(f"the locations have the type {locations.type}, expected texts")
-    code, pool = encode_texts(locations)
+    """Return locations as codes into a pool of those in use; empty ones have none, like nulls."""
+    if isinstance(locations, pa.Array | pa.ChunkedArray):
+        _check_text_type(locations.type)
+    try:
+        code, pool = encode_texts(locations)
+    except InvalidInputError as error:
+        faulty = np.array([not _is_text(location) for location in locations], np.bool_)
+        raise _invalid(
+            f"the locations are not all texts: {error.__cause__} in {rows_named(faulty)}"
+        ) from error
+    if code is None:
+        return None, pool
     empty = pc.equal(pool, "").to_numpy()
-    if code is None or not empty.any():
-        return code, pool
-    return used_texts(np.where((code >= 0) & empty[code], np.int32(ABSENT), code), pool)
+    if empty.any():
+        code = np.where((code >= 0) & empty[code], np.int32(ABSENT), code)
+    used = np.zeros(len(pool) + 1, np.bool_)
+    used[code] = True  # the last entry is for rows without
+    return (code, pool) if used[:-1].all() else used_texts(code, pool)
+
+
+def _is_text(location: object) -> bool:
+    if location is None:
+        return True
+    try:
+        return isinstance(location, str) and location.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _check_text_type(column_type: pa.DataType) -> None:
+    kind = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+        raise _invalid(f"the locations have the type {column_type}, expected texts")
 
 
 def grid_index(
@@ -156,16 +196,17 @@ def grid_index(
 
 def _spec_index(array: ArrayNode, specs: Sequence[VirtualChunkSpec]) -> UInt32:
     rank = len(array.shape)
-    for spec in specs:
+    for row, spec in enumerate(specs):
         if len(spec.index) != rank:
-            raise _outside_grid(f"chunk {tuple(spec.index)}", array)
+            raise _outside_grid(f"chunk {tuple(spec.index)} (row {row})", array)
     try:
         index = np.array([spec.index for spec in specs], np.int64).reshape(len(specs), rank)
     except (OverflowError, TypeError, ValueError) as error:
         raise _invalid(f"the chunk indexes are not all integers: {error}") from error
     outside = ((index < 0) | (index >= np.array(array.num_chunks, np.int64))).any(axis=1)
     if outside.any():
-        raise _outside_grid(f"chunk {tuple(index[outside][0].tolist())}", array)
+        first = tuple(index[outside][0].tolist())
+        raise _outside_grid(f"chunk {first} ({rows_named(outside)})", array)
     return index.astype(np.uint32)
 
 
@@ -189,14 +230,6 @@ def _column(name: str, values: Any, n: int) -> UInt64:
     if column.dtype.kind == "i" and n and int(column.min()) < 0:
         raise _invalid(f"{name} are negative in {rows_named(column < 0)}")
     return column.astype(np.uint64, copy=False)
-
-
-def rows_named(faulty: npt.NDArray[np.bool_]) -> str:
-    """Return which rows are at fault: the first few, and how many more."""
-    rows = np.flatnonzero(faulty)
-    named = ", ".join(map(str, rows[:_ROWS_SHOWN].tolist()))
-    more = f" and {len(rows) - _ROWS_SHOWN} more" if len(rows) > _ROWS_SHOWN else ""
-    return f"rows {named}{more}"
 
 
 def _invalid(message: str) -> InvalidInputError:

@@ -377,24 +377,3 @@ def test_coordinates_of_all_chunks_are_listed(session: Session, store: Icestream
         return [index async for index in session.chunk_coordinates("a", batch_size=4)]
 
     assert asyncio.run(coordinates()) == [divmod(i, 3) for i in range(6)]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"lengths": np.array([1, 0, 1, 1, 0, 1], np.uint64)}, "rows 1, 4 have length 0"),
-        ({"lengths": np.zeros(6, np.uint64)}, "rows 0, 1, 2, 3, 4 and 1 more have length 0"),
-        ({"offsets": np.array([0, 0, -1, 0, 0, 0])}, "offsets are negative in rows 2"),
-        (
-            {"offsets": np.array([0, 0, 0, 2**63 - 1, 0, 0], np.uint64)},
-            "rows 3 end beyond",
-        ),
-    ],
-)
-def test_rows_at_fault_are_named(
-    session: Session, store: IcestreamStore, changes: dict[str, Any], message: str
-) -> None:
-    columns = {"offsets": _u64(*range(6)), "lengths": _u64(*[1] * 6)} | changes
-    with pytest.raises(InvalidInputError, match=message):
-        store.set_virtual_refs_arr("a", GRID, LOCATIONS, **columns)
-    assert _refs(session) == {}
