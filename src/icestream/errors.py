@@ -12,7 +12,9 @@
     ├── AlreadyExistsError          the thing to create is present
     ├── ReadOnlyError               a write through something that only reads (a ValueError)
     ├── InvalidInputError           the argument is wrong              (also a ValueError)
+    │   └── ChainRuleError          a block that the chain does not admit; carries the rule
     ├── SessionStateError           right call, wrong moment
+    │   └── DivergedInputError      an input was rewritten below a derivative dataset: reset that
     ├── AccessError                 no container, consent or credential permits this location
     ├── StorageError                the object store failed; `retryable` says if it may pass
     ├── FormatError                 bytes do not follow the specification, or follow a newer one
@@ -94,6 +96,7 @@ class ErrorKind(StrEnum):
     INVALID_ARGUMENT = "invalid-argument"
     NO_CONTAINER_FOR_VIRTUAL_CHUNK = "no-container-for-virtual-chunk"
     UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER = "unauthorized-virtual-chunk-container"
+    CHAIN_RULE = "chain-rule"
     EMPTY_PREFIX_CREATION = "empty-prefix-creation"
     PARENT_DIRECTORY_NOT_CLEAN = "parent-directory-not-clean"
     BAD_SNAPSHOT_CHAIN_FOR_DIFF = "bad-snapshot-chain-for-diff"
@@ -115,6 +118,7 @@ class ErrorKind(StrEnum):
     MERGE_FAILED = "merge-failed"
     NOT_ALLOWED = "not-allowed"
     UNIMPLEMENTED = "unimplemented"
+    INPUT_DIVERGED = "input-diverged"
     REBASE_TX_LOG_PRUNED = "rebase-tx-log-pruned"
     FEATURE_FLAG_DISABLED = "feature-flag-disabled"
     TAG_ERROR = "tag-error"
@@ -264,10 +268,46 @@ class InvalidInputError(IcestreamError, ValueError):
     default_kind = ErrorKind.INVALID_ARGUMENT
 
 
+class ChainRuleError(InvalidInputError):
+    """A metadata block breaks a rule of its chain; `rule` names it, `block` the block if known."""
+
+    default_kind = ErrorKind.CHAIN_RULE
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        kind: ErrorKind | None = None,
+        rule: str = "",
+        block: str | None = None,
+    ) -> None:
+        super().__init__(message, kind=kind)
+        self.rule = rule
+        self.block = block
+
+
 class SessionStateError(IcestreamError):
     """The call is right, but not in this state of the session or repository."""
 
     default_kind = ErrorKind.NOT_ALLOWED
+
+
+class DivergedInputError(SessionStateError):
+    """A block that a derivative dataset consumed is not on its input's chain: reset, start over."""
+
+    default_kind = ErrorKind.INPUT_DIVERGED
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        kind: ErrorKind | None = None,
+        dataset_id: str = "",
+        block: str = "",
+    ) -> None:
+        super().__init__(message, kind=kind)
+        self.dataset_id = dataset_id
+        self.block = block
 
 
 class AccessError(IcestreamError):

@@ -6,7 +6,7 @@ follows YAML 1.1 (`yes` is a boolean, `010` a number) and lets aliases unfold wi
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -31,6 +31,7 @@ MAX_BYTES = 4 * 1024 * 1024
 
 MAX_DEPTH = 128
 _MIN_VISITS = 1000
+_NO_DOCUMENT = object()
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _STANDARD = "tag:yaml.org,2002:"
@@ -61,11 +62,24 @@ def load_yaml(data: bytes, *, name: str) -> Any:
     Raises:
         FormatError: The bytes are not one YAML document, are too large or unfold beyond measure.
     """
+    return _load(data, name, _Builder.document)
+
+
+def load_yaml_stream(data: bytes, *, name: str) -> list[Any]:
+    """Return the values of all documents of a stream.
+
+    Raises:
+        FormatError: The bytes are no YAML documents, are too large or unfold beyond measure.
+    """
+    return _load(data, name, lambda builder: list(builder.documents()))
+
+
+def _load[T](data: bytes, name: str, build: "Callable[[_Builder], T]") -> T:
     if len(data) > MAX_BYTES:
         _fail(name, f"{len(data)} bytes are more than {MAX_BYTES}")
     try:
         text = data.decode()
-        return _Builder(name, len(text), yaml.parse(text, Loader=_PARSER)).document()
+        return build(_Builder(name, len(text), yaml.parse(text, Loader=_PARSER)))
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())
         raise FormatError(
@@ -98,14 +112,21 @@ class _Builder:
 
     def document(self) -> Any:
         """Return the value of the only document."""
-        next(self._events)  # the start of the stream
-        if isinstance(next(self._events), StreamEndEvent):
+        values = self.documents()
+        value = next(values, _NO_DOCUMENT)
+        if value is _NO_DOCUMENT:
             return {}
-        value = self._value(next(self._events), 0)
-        next(self._events)  # the end of the document
-        if not isinstance(next(self._events), StreamEndEvent):
+        if next(values, _NO_DOCUMENT) is not _NO_DOCUMENT:
             _fail(self._name, "there is more than one document")
         return value
+
+    def documents(self) -> Iterator[Any]:
+        """Yield the value of each document."""
+        next(self._events)  # the start of the stream
+        while not isinstance(next(self._events), StreamEndEvent):
+            self._anchors.clear()
+            yield self._value(next(self._events), 0)
+            next(self._events)  # the end of the document
 
     def _value(self, event: Event, depth: int) -> Any:
         if isinstance(event, AliasEvent):

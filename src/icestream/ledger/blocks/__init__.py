@@ -1,0 +1,1 @@
+"""Metadata blocks of the Open Data Fabric: their values, bytes and documents."""

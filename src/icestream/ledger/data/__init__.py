@@ -1,0 +1,1 @@
+"""Slices: Arrow tables to and from hashed Parquet."""

@@ -1,0 +1,1 @@
+"""How the rows of an input become records: five strategies, on Arrow tables."""

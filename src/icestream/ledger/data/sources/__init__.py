@@ -1,0 +1,1 @@
+"""Where rows come from: files are fetched, prepared and read as a source declares it."""
