@@ -27,6 +27,11 @@ _UNITS = {
     "pickled_mb": "MB pickled",
     "chunks_per_s": "chunks/s",
     "requests": "requests",
+    "puts": "objects written",
+    "manifests": "manifests written",
+    "read_kb": "kB read",
+    "round_trips": "round trips in a row",
+    "later_ms": "ms to read, 0.2 s after opening",
 }
 _BESIDE = {"cpu_s": "wall_s", "wall_s": "cpu_s"}
 """The measure that is printed in brackets behind another."""

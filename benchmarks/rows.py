@@ -10,6 +10,7 @@ QUICK_REFERENCES = 100_000
 QUICK_CHUNKS = 1_000
 
 _CHUNKS = 10_000
+_SMALL_ARRAYS = 5_760
 _LISTED_BY_PEER = 100_000
 """icechunk takes more than 100 s to list a million keys; a tenth is listed, and scaled up."""
 
@@ -43,6 +44,8 @@ class Row:
     is_long: bool = False
     peer_references: int | None = None
     """How many references icechunk gets, when fewer: its result is scaled up."""
+    peer_repeat: int | None = None
+    """How often icechunk runs at most: where it takes long, once says enough."""
 
     @property
     def peer_case(self) -> Case:
@@ -65,6 +68,7 @@ class Group:
     targets: dict[str, Target | None] = field(default_factory=dict)
     is_long: bool = False
     peer_references: int | None = None
+    peer_repeat: int | None = None
 
     def rows(self) -> Iterator[Row]:
         """Yield one row per measure."""
@@ -76,6 +80,7 @@ class Group:
                 target=target,
                 is_long=self.is_long,
                 peer_references=self.peer_references,
+                peer_repeat=self.peer_repeat,
             )
 
 
@@ -111,17 +116,15 @@ _VIRTUAL_GROUPS: tuple[Group, ...] = (
         Group(
             title=f"zarr read of 10,000 virtual 4 kB chunks, local file, {how}",
             case=_case("read_chunks_of_file", _CHUNKS, checksums=checksums),
-            targets={"chunks_per_s": _times_icechunk(2)},
+            targets={"chunks_per_s": _times_icechunk(2), "cpu_s": None},
         )
         for checksums, how in _CHECKED
     ),
-    *(
-        Group(
-            title=f"zarr read of 10,000 virtual 4 kB chunks, S3 at 20 ms, {how}",
-            case=_case("read_chunks_on_server", _CHUNKS, checksums=checksums),
-            targets={"chunks_per_s": _times_icechunk(5), "requests": None},
-        )
-        for checksums, how in _CHECKED
+    Group(
+        title="zarr read of 10,000 virtual 4 kB chunks, S3 at 20 ms, checked",
+        case=_case("read_chunks_on_server", _CHUNKS, checksums=Checksums.ONE),
+        targets={"chunks_per_s": _times_icechunk(5), "requests": None},
+        peer_repeat=1,  # 40 s
     ),
     Group(
         title="list 1 M locations, many per file",
@@ -144,9 +147,60 @@ _VIRTUAL_GROUPS: tuple[Group, ...] = (
         targets={"cpu_s": _part_of_icechunk(10), "peak_mb": None},
     ),
     Group(
-        title="list the distinct objects of 1 M references, one URL each",
+        title="list the distinct objects of 1 M references, one URL each, Arrow",
+        case=_case("list_object_columns", shape=Shape.OBJECT),
+        targets={"cpu_s": _part_of_icechunk(10), "peak_mb": None},
+    ),
+    Group(
+        title="  the same as list[str]",
         case=_case("list_objects", shape=Shape.OBJECT),
         targets={"cpu_s": None, "peak_mb": None},
+    ),
+)
+
+_OPENING_GROUPS: tuple[Group, ...] = tuple(
+    Group(
+        title=f"open to a first coordinate value, S3 at 30 ms, {how}",
+        case=_case(f"open_to_coordinate_on_server{suffix}", _CHUNKS),
+        targets={"round_trips": Target(4), "wall_ms": None, "later_ms": None},
+    )
+    for suffix, how in (("", "preload off"), ("_with_preload", "preload on"))
+)
+
+_PACKING_GROUPS: tuple[Group, ...] = (
+    Group(
+        title="commit 5,760 small arrays, local",
+        case=_case("commit_small_arrays", _SMALL_ARRAYS),
+        targets={"puts": Target(10), "wall_s": _part_of_icechunk(2), "peak_mb": None},
+    ),
+    Group(
+        title="  change one of them",
+        case=_case("change_small_array", _SMALL_ARRAYS),
+        targets={"manifests": Target(1), "puts": None, "wall_s": None},
+    ),
+    Group(
+        title="commit 5,760 small arrays, S3 at 20 ms",
+        case=_case("commit_small_arrays_on_server", _SMALL_ARRAYS),
+        targets={"puts": Target(10), "wall_s": _part_of_icechunk(5)},
+        peer_repeat=1,
+    ),
+    *(
+        Group(
+            title=f"open + read a coordinate beside {references:,} references",
+            case=_case("read_coordinate_beside", references),
+            targets={"read_kb": None, "wall_ms": None},
+            is_long=references > MILLION,
+        )
+        for references in (10_000, MILLION, 10 * MILLION)
+    ),
+    *(
+        Group(
+            title=f"append a step to {references:,} references, split",
+            case=_case("append_to_split_array", references),
+            targets={"wall_ms": None, "cpu_s": None},
+            is_long=references > MILLION,
+        )
+        for references in (10_000, 100_000, MILLION, 10 * MILLION)
     ),
 )
 
@@ -230,6 +284,8 @@ GROUPS: tuple[Group, ...] = (
         targets={"chunks_per_s": _times_icechunk(1.5)},
     ),
     *_VIRTUAL_GROUPS,
+    *_OPENING_GROUPS,
+    *_PACKING_GROUPS,
 )
 
 
@@ -249,7 +305,7 @@ def only(rows: Iterable[Row], text: str) -> list[Row]:
 
 
 def _shrunk(row: Row) -> Row:
-    references = QUICK_CHUNKS if row.case.references == _CHUNKS else QUICK_REFERENCES
+    references = QUICK_CHUNKS if row.case.references <= _CHUNKS else QUICK_REFERENCES
     peer = None if row.peer_references is None else references // 10
     title = f"{row.title} (at {references:,})"
     return replace(

@@ -16,12 +16,18 @@ from benchmarks.slow_server import SlowServer
 
 _ROOT = Path(__file__).parents[1]
 
-_NEEDS_OWN_REFERENCES = {"change_one_chunk", "list_keys", "open_and_read_coordinate"}
+_NEEDS_OWN_REFERENCES = {
+    "change_one_chunk",
+    "list_keys",
+    "open_and_read_coordinate",
+    "read_coordinate_beside",
+}
 _NEEDS_REFERENCES_OF = {
     "decode_manifest": ICECHUNK,
     "list_compressed_locations": ICECHUNK,
     "list_locations": ICESTREAM,
     "list_objects": ICESTREAM,
+    "list_object_columns": ICESTREAM,
 }
 """Operations in which both libraries read what one of them wrote."""
 _NEEDS_CHUNKS = {"read_native_chunks"}
@@ -45,9 +51,11 @@ class Runner:
 
     def run(self, rows: Sequence[Row], repeat: int) -> None:
         """Run what the rows need, the two libraries in turns."""
-        for ours, peer in dict.fromkeys((row.case, row.peer_case) for row in rows):
+        pairs = dict.fromkeys((row.case, row.peer_case, row.peer_repeat or repeat) for row in rows)
+        for ours, peer, peer_repeat in pairs:
             for turn in range(1, repeat + 1):
-                self._sample((ICECHUNK, peer), turn)
+                if turn <= peer_repeat:
+                    self._sample((ICECHUNK, peer), turn)
                 self._sample((ICESTREAM, ours), turn)
 
     def value(self, job: Job, measure: str) -> float:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import zarr
 
+from icestream.model.config import RepositoryConfig
+from icestream.model.manifest_sets import ChunkManifests, ManifestSet
 from icestream.repository.repository import Repository
 from icestream.repository.session import Session
 from icestream.storage import in_memory_storage
@@ -30,6 +32,13 @@ def array_json(
         "attributes": {},
     }
     return json.dumps(document | changes).encode()
+
+
+def one_manifest_per_array(config: RepositoryConfig | None = None) -> RepositoryConfig:
+    """Return a configuration in which no two arrays share a manifest."""
+    config = config or RepositoryConfig()
+    config.chunk_manifests = ChunkManifests((ManifestSet("default", arrays_per_manifest=1),))
+    return config
 
 
 def repository(storage: Storage | None = None, **options: Any) -> Repository:

@@ -23,18 +23,30 @@ from icestream.model.manifest_config import (
     ManifestSplittingConfig,
     ManifestVirtualChunkLocationCompressionConfig,
 )
+from icestream.model.manifest_sets import (
+    ChunkManifests,
+    ChunkRange,
+    ManifestPreload,
+    ManifestRule,
+    ManifestSet,
+)
 from icestream.model.object_stores import ObjectStoreConfig
 
 __all__ = [
     "Attribution",
     "CachingConfig",
+    "ChunkManifests",
+    "ChunkRange",
     "CompressionAlgorithm",
     "CompressionConfig",
     "FeatureFlag",
     "LocationCompressionRule",
     "ManifestConfig",
+    "ManifestPreload",
     "ManifestPreloadCondition",
     "ManifestPreloadConfig",
+    "ManifestRule",
+    "ManifestSet",
     "ManifestSplitCondition",
     "ManifestSplitDimCondition",
     "ManifestSplittingConfig",

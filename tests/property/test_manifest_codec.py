@@ -23,6 +23,9 @@ EAGER = LocationCompression(min_num_chunks=1, max_training_samples=20, max_dicti
 
 node_ids = st.binary(min_size=8, max_size=8).map(NodeId)
 arrays = st.dictionaries(node_ids, tables(), max_size=4)
+many_arrays = st.lists(tables(), min_size=1, max_size=4).flatmap(
+    lambda few: st.dictionaries(node_ids, st.sampled_from(few), max_size=40)
+)
 
 
 # -- round trips ------------------------------------------------------------------------------
@@ -41,7 +44,20 @@ def test_manifests_survive(
         assert refs_of(manifest.arrays[node_id]) == refs_of(table)
 
 
-@given(arrays)
+@given(many_arrays, st.sampled_from([None, EAGER]))
+def test_many_arrays_survive_twice(
+    arrays: dict[NodeId, ChunkTable], locations: LocationCompression | None
+) -> None:
+    once = decode_manifest(encode_manifest(ID, arrays, spec=2, locations=locations), name="m")
+    twice = decode_manifest(encode_manifest(ID, once.arrays, spec=2), name="m")
+
+    expected = {node_id: refs_of(arrays[node_id]) for node_id in sorted(arrays)}
+    for manifest in (once, twice):
+        assert {i: refs_of(table) for i, table in manifest.arrays.items()} == expected
+        assert manifest.num_refs == sum(map(len, expected.values()))
+
+
+@given(st.one_of(arrays, many_arrays))
 def test_an_independent_reader_accepts_the_layout(arrays: dict[NodeId, ChunkTable]) -> None:
     data = encode_manifest(ID, arrays, spec=2)
 
@@ -157,7 +173,11 @@ def _decode[T](data: bytes, decode: Callable[..., T], use: Callable[[T], None]) 
     assert refusal.startswith("the file: ")
 
 
-@given(damaged(st.builds(_manifest_body, arrays, st.sampled_from([None, EAGER]))))
+@given(
+    damaged(
+        st.builds(_manifest_body, st.one_of(arrays, many_arrays), st.sampled_from([None, EAGER]))
+    )
+)
 def test_damaged_manifests_are_refused_or_read(body: bytes) -> None:
     _decode(file_of(body), decode_manifest, _use_manifest)
 

@@ -161,9 +161,9 @@ def _text_bytes(repo: Repository) -> int:
     total = 0
     for file in repo.list_manifest_files(repo.lookup_branch("main")):
         path = f"{layout.MANIFESTS}{file.id}"
-        for table in decode_manifest(repo.storage.get(path), name=path).arrays.values():
-            texts = set(table.location_column().to_pylist())
-            total += sum(len(text.encode()) for text in texts)
+        manifest = decode_manifest(repo.storage.get(path), name=path)
+        columns = (table.location_column().to_pylist() for table in manifest.arrays.values())
+        total += sum(len(text.encode()) for text in {text for column in columns for text in column})
     return total
 
 

@@ -35,6 +35,7 @@ class AssetSettings:
     compression_level: int = 1
     cached_snapshot_nodes: int = 500_000
     cached_chunk_refs: int = 15_000_000
+    cached_manifest_bytes: int = 2 * 1024**3
     cached_log_changes: int = 0
     cached_chunk_bytes: int = 0
     locations: LocationRules = NO_LOCATION_COMPRESSION
@@ -47,7 +48,9 @@ class Assets:
         self.storage = storage
         self.settings = settings
         self._snapshots = WeightedCache[SnapshotId, Snapshot](settings.cached_snapshot_nodes)
-        self._manifests = WeightedCache[ManifestId, Manifest](settings.cached_chunk_refs)
+        self._manifests = WeightedCache[ManifestId, Manifest](
+            settings.cached_chunk_refs, settings.cached_manifest_bytes
+        )
         self._logs = WeightedCache[SnapshotId, TransactionLog](settings.cached_log_changes)
         self._chunks = WeightedCache[tuple[ChunkId, int, int], bytes](settings.cached_chunk_bytes)
 
@@ -68,13 +71,13 @@ class Assets:
             path = layout.snapshot_path(snapshot_id)
             return decode_snapshot(self.storage.get(path), name=path, expected_id=snapshot_id)
 
-        return self._snapshots.get(snapshot_id, load, lambda found: len(found.nodes) + 1)
+        return self._snapshots.get(snapshot_id, load, lambda found: (len(found.nodes) + 1,))
 
     def save_snapshot(self, snapshot: Snapshot, *, spec: int) -> None:
         """Write a snapshot."""
         data = encode_snapshot(snapshot, spec=spec, level=self.settings.compression_level)
         self.storage.put(layout.snapshot_path(snapshot.id), data)
-        self._snapshots.put(snapshot.id, snapshot, len(snapshot.nodes) + 1)
+        self._snapshots.put(snapshot.id, snapshot, (len(snapshot.nodes) + 1,))
 
     # -- manifests ------------------------------------------------------------------------------
 
@@ -85,7 +88,12 @@ class Assets:
             path = layout.manifest_path(manifest_id)
             return decode_manifest(self.storage.get(path), name=path, expected_id=manifest_id)
 
-        return self._manifests.get(manifest_id, load, lambda found: found.num_refs + 1)
+        return self._manifests.get(manifest_id, load, _weights_of_manifest)
+
+    @property
+    def cached_manifest_weights(self) -> tuple[int, ...]:
+        """References and bytes of the manifests in memory."""
+        return self._manifests.weights
 
     def find_cached_manifest(self, manifest_id: ManifestId) -> Manifest | None:
         """Return a manifest if it is in memory."""
@@ -108,7 +116,7 @@ class Assets:
             locations=locations,
         )
         self.storage.put(layout.manifest_path(manifest.id), data)
-        self._manifests.put(manifest.id, manifest, manifest.num_refs + 1)
+        self._manifests.put(manifest.id, manifest, _weights_of_manifest(manifest))
         return ManifestFile(manifest.id, len(data), manifest.num_refs)
 
     # -- transaction logs -----------------------------------------------------------------------
@@ -121,7 +129,7 @@ class Assets:
             data = self.storage.get(path)
             return decode_transaction_log(data, name=path, expected_id=snapshot_id)
 
-        return self._logs.get(snapshot_id, load, lambda found: found.num_changes + 1)
+        return self._logs.get(snapshot_id, load, lambda found: (found.num_changes + 1,))
 
     def save_log(self, log: TransactionLog, *, spec: int) -> None:
         """Write a transaction log."""
@@ -178,7 +186,7 @@ class Assets:
         data = self._chunks.get(
             (ref.chunk_id, start, end),
             lambda: self.storage.get(layout.chunk_path(ref.chunk_id), (start, end)),
-            len,
+            lambda found: (len(found),),
         )
         return _checked(data, ref, end - start)
 
@@ -189,8 +197,12 @@ class Assets:
         data = self._chunks.find(key)
         if data is None:
             data = await self.storage.get_async(layout.chunk_path(ref.chunk_id), (start, end))
-            self._chunks.put(key, data, len(data))
+            self._chunks.put(key, data, (len(data),))
         return _checked(data, ref, end - start)
+
+
+def _weights_of_manifest(manifest: Manifest) -> tuple[int, int]:
+    return manifest.num_refs + 1, manifest.num_bytes
 
 
 def _checked(data: bytes, ref: NativeRef, length: int) -> bytes:

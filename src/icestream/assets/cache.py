@@ -7,36 +7,39 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 
+type Weights = tuple[int, ...]
+"""How heavy a value is in each respect that the cache has a limit for."""
+
 
 class WeightedCache[K: Hashable, V]:
-    """Least recently used values up to a total weight; thread-safe, empty after a fork.
+    """Least recently used values up to total weights; thread-safe, empty after a fork.
 
     Locks and futures of the standard library, not of asyncio: the loops of zarr and of the user
     and plain threads all meet here.
     """
 
-    def __init__(self, max_weight: int) -> None:
-        self.max_weight = max_weight
+    def __init__(self, *limits: int) -> None:
+        self.limits = limits
         self._reset()
         _ALL_CACHES.add(self)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._values: OrderedDict[K, tuple[V, Weights]] = OrderedDict()
         self._loading: dict[K, Future[V]] = {}
-        self._weight = 0
+        self._weights: Weights = (0,) * len(self.limits)
 
     @property
-    def weight(self) -> int:
-        """Weight of everything kept."""
-        return self._weight
+    def weights(self) -> Weights:
+        """Weights of everything kept."""
+        return self._weights
 
     def find(self, key: K) -> V | None:
         """Return a value that is there already."""
         with self._lock:
             return self._touch(key)
 
-    def get(self, key: K, load: Callable[[], V], weigh: Callable[[V], int]) -> V:
+    def get(self, key: K, load: Callable[[], V], weigh: Callable[[V], Weights]) -> V:
         """Return the value of `key`; one caller loads it, the others wait for that caller."""
         with self._lock:
             value = self._touch(key)
@@ -49,30 +52,41 @@ class WeightedCache[K: Hashable, V]:
             return pending.result()
         return self._load(key, mine, load, weigh)
 
-    def put(self, key: K, value: V, weight: int) -> None:
+    def put(self, key: K, value: V, weights: Weights) -> None:
         """Keep a value, if it is not heavier than the whole cache."""
         with self._lock:
-            self._keep(key, value, weight)
+            self._keep(key, value, weights)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything, and what is being loaded as soon as its readers have it."""
         with self._lock:
             self._values.clear()
-            self._weight = 0
+            self._loading.clear()
+            self._weights = (0,) * len(self.limits)
 
-    def _load(self, key: K, mine: Future[V], load: Callable[[], V], weigh: Callable[[V], int]) -> V:
+    def _load(
+        self, key: K, mine: Future[V], load: Callable[[], V], weigh: Callable[[V], Weights]
+    ) -> V:
         try:
             value = load()
+            weights = weigh(value)
         except BaseException as error:
             with self._lock:
-                self._loading.pop(key, None)
+                self._ends(key, mine)
             mine.set_exception(error)
             raise
         with self._lock:
-            self._keep(key, value, weigh(value))
-            self._loading.pop(key, None)
+            if self._ends(key, mine):
+                self._keep(key, value, weights)
         mine.set_result(value)
         return value
+
+    def _ends(self, key: K, mine: Future[V]) -> bool:
+        """Take note that a load is over; tell whether the cache was not cleared meanwhile."""
+        if self._loading.get(key) is not mine:
+            return False
+        del self._loading[key]
+        return True
 
     def _touch(self, key: K) -> V | None:
         found = self._values.get(key)
@@ -81,16 +95,27 @@ class WeightedCache[K: Hashable, V]:
         self._values.move_to_end(key)
         return found[0]
 
-    def _keep(self, key: K, value: V, weight: int) -> None:
+    def _keep(self, key: K, value: V, weights: Weights) -> None:
         if key in self._values:
-            self._weight -= self._values.pop(key)[1]
-        if weight > self.max_weight:
+            self._subtract(self._values.pop(key)[1])
+        if self._exceeds(weights):
             return
-        self._values[key] = (value, weight)
-        self._weight += weight
-        while self._weight > self.max_weight:
-            _, (_, dropped) = self._values.popitem(last=False)
-            self._weight -= dropped
+        # room is made first: the total is never beyond a limit, not even for a moment
+        while self._exceeds(_sums(self._weights, weights)):
+            self._subtract(self._values.popitem(last=False)[1][1])
+        self._values[key] = (value, weights)
+        self._weights = _sums(self._weights, weights)
+
+    def _subtract(self, weights: Weights) -> None:
+        pairs = zip(self._weights, weights, strict=True)
+        self._weights = tuple(total - weight for total, weight in pairs)
+
+    def _exceeds(self, weights: Weights) -> bool:
+        return any(weight > limit for weight, limit in zip(weights, self.limits, strict=True))
+
+
+def _sums(left: Weights, right: Weights) -> Weights:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
 _ALL_CACHES: "weakref.WeakSet[WeightedCache[object, object]]" = weakref.WeakSet()

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -71,16 +71,12 @@ def command[**P](
         call: Callable[..., Result] = function
 
         def run(address: str, output: OutputFormat, **arguments: Any) -> None:
-            shown = output_of(output)
             connection = {option: arguments.pop(option) for option in _CONNECTION}
-            try:
-                shown.show(call(Target(address=address, **connection), **arguments))
-            except IcestreamError as error:
-                shown.show_error(error)
-                sys.exit(exit_code(error))
+            _show(output, lambda: call(Target(address=address, **connection), **arguments))
 
-        # typer reads the parameters of a command from its signature
-        run.__signature__ = _signature(function)  # type: ignore[attr-defined]  # functions may have one
+        target, *own = inspect.signature(function, eval_str=True).parameters.values()
+        address = target.replace(name="address", annotation=_Address)
+        _set_signature(run, [address, *_keywords(own, {**_CONNECTION, **_SHOWN})])
         run.__doc__ = function.__doc__
         app.command(name)(run)
         return function
@@ -88,16 +84,49 @@ def command[**P](
     return register
 
 
-def _signature(function: Callable[..., Result]) -> inspect.Signature:
-    """Return the parameters of a command with those that all commands share."""
-    target, *own = inspect.signature(function, eval_str=True).parameters.values()
-    shared = [
-        target.replace(name=name, annotation=annotation, default=default)
-        for name, (annotation, default) in {**_CONNECTION, **_SHOWN}.items()
+def local_command[**P](
+    app: typer.Typer, name: str
+) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Register a function as a command that needs no repository; it returns what to show."""
+
+    def register(function: Callable[P, Result]) -> Callable[P, Result]:
+        call: Callable[..., Result] = function
+
+        def run(output: OutputFormat, **arguments: Any) -> None:
+            _show(output, lambda: call(**arguments))
+
+        own = inspect.signature(function, eval_str=True).parameters.values()
+        _set_signature(run, _keywords(own, _SHOWN))
+        run.__doc__ = function.__doc__
+        app.command(name)(run)
+        return function
+
+    return register
+
+
+def _show(output: OutputFormat, call: Callable[[], Result]) -> None:
+    shown = output_of(output)
+    try:
+        shown.show(call())
+    except IcestreamError as error:
+        shown.show_error(error)
+        sys.exit(exit_code(error))
+
+
+def _set_signature(run: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
+    # typer reads the parameters of a command from its signature
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # functions may have one
+
+
+def _keywords(
+    own: Iterable[inspect.Parameter], shared: Mapping[str, tuple[Any, Any]]
+) -> list[inspect.Parameter]:
+    """Return the parameters of a command and those that it shares, by keyword."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [parameter.replace(kind=keyword) for parameter in own] + [
+        inspect.Parameter(name, keyword, default=default, annotation=annotation)
+        for name, (annotation, default) in shared.items()
     ]
-    address = target.replace(name="address", annotation=_Address)
-    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *shared]]
-    return inspect.Signature([address, *keywords])
 
 
 def exit_code(error: IcestreamError) -> int:

@@ -10,6 +10,7 @@ from icestream.cli.commands import command, new_group
 from icestream.cli.results import Document, Done, Result
 from icestream.errors import ErrorKind, FormatError, InvalidInputError
 from icestream.model.config_nodes import ConfigNode, joined, rules
+from icestream.model.manifest_sets import ROOT as CHUNK_MANIFESTS_KEY
 
 if TYPE_CHECKING:
     from icestream.model.config import RepositoryConfig
@@ -20,14 +21,9 @@ app = new_group("Show and change the stored configuration.")
 @command(app, "show")
 def show(target: Target) -> Result:
     """Show what is stored; settings that are absent have their defaults."""
-    from icestream.codec.configs import encode_config_flex, encode_config_yaml  # noqa: PLC0415  loads numpy
-    from icestream.codec.flexbuffers import decode_flex  # noqa: PLC0415  as above
+    from icestream.codec.configs import show_config  # noqa: PLC0415  loads numpy
 
-    config = target.open().config
-    return Document(
-        encode_config_yaml(config).decode(),
-        decode_flex(encode_config_flex(config), name="the configuration"),
-    )
+    return Document(*show_config(target.open().config))
 
 
 @command(app, "set")
@@ -38,6 +34,11 @@ def set_value(
 ) -> Result:
     """Set one value, and leave the others as they are."""
     *parents, name = key.split(".")
+    if parents and parents[0] == CHUNK_MANIFESTS_KEY:
+        raise InvalidInputError(
+            f"{CHUNK_MANIFESTS_KEY} is set as a whole: use `icestream config load` with a file",
+            kind=ErrorKind.INVALID_CONFIG,
+        )
     lines = [f"{'  ' * depth}{parent}:" for depth, parent in enumerate(parents)]
     lines.append(f"{'  ' * len(parents)}{name}: {value}")
     _save(target, "\n".join(lines), f"{key}: {value}")

@@ -1,4 +1,4 @@
-"""`icestream inspect` and `icestream manifests`: the files of a repository."""
+"""`icestream inspect`: the files of a repository."""
 
 import json
 from typing import Annotated, Any
@@ -7,11 +7,10 @@ import typer
 
 from icestream.cli.addresses import Target
 from icestream.cli.commands import command, new_group
-from icestream.cli.results import Document, Result, Table
+from icestream.cli.results import Document, Result
 from icestream.cli.versions import VERSION_HELP, snapshot_of
 
 app = new_group("Show the files of a repository as JSON.")
-manifests_app = new_group("Look at the manifests of a version.")
 
 Version = Annotated[str, typer.Argument(help=VERSION_HELP)]
 
@@ -42,15 +41,6 @@ def transaction_log(target: Target, version: Version = "main") -> Result:
     """Show the transaction log of a version: what its commit touched."""
     repo = target.open()
     return _as_json(repo.inspect_transaction_log(snapshot_of(repo, version)))
-
-
-@command(manifests_app, "list")
-def list_manifests(target: Target, version: Version = "main") -> Result:
-    """List the manifests that a version refers to."""
-    repo = target.open()
-    columns = ("id", "size_bytes", "num_chunk_refs")
-    files = repo.list_manifest_files(snapshot_of(repo, version))
-    return Table(columns, [[getattr(file, name) for name in columns] for file in files])
 
 
 def _as_json(data: dict[str, Any]) -> Document:

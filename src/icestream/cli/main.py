@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from icestream.cli import config, history, inspection, maintenance, references, repo, sources
+from icestream.cli import (
+    config,
+    history,
+    inspection,
+    maintenance,
+    manifests,
+    references,
+    repo,
+    sources,
+)
 
 app = typer.Typer(
     name="icestream",
@@ -21,7 +30,7 @@ app.add_typer(history.app)
 app.add_typer(config.app, name="config")
 app.add_typer(maintenance.app)
 app.add_typer(inspection.app, name="inspect")
-app.add_typer(inspection.manifests_app, name="manifests")
+app.add_typer(manifests.app, name="manifests")
 app.add_typer(sources.app, name="sources")
 
 

@@ -70,6 +70,10 @@ class Positions:
         """Return the positions of some rows."""
         if isinstance(rows, slice) and rows == ALL_ROWS:
             return self
+        if isinstance(rows, slice) and self.listed is None:
+            start, stop, step = rows.indices(self.count)
+            first = self.start + self.step * start
+            return Positions(len(range(start, stop, step)), first, self.step * step)
         listed = self.as_array()[rows]
         return Positions(len(listed), listed=listed)
 
@@ -167,13 +171,25 @@ class FlatColumns:
         self.check_range(first, count * item_size)
         return first.bounds()[0], count
 
+    def vectors(self, positions: Positions, item_size: int) -> tuple[Int64, Int64]:
+        """Return the position of the first item and the number of items of each row's vector."""
+        at = self.follow(positions)
+        counts = self.gather(at, "<u4").astype(np.int64)
+        first = at.shift(4)
+        self.check_range(first, counts * item_size)
+        return first.as_array(), counts
+
     def table_vector(self, positions: Positions, slots: int) -> "Iterator[tuple[slice, Tables]]":
         """Yield the tables that one row's vector lists, in blocks of rows."""
         first, count = self.vector(positions, 4)
-        for start in range(0, count, BLOCK_ROWS):
-            rows = min(BLOCK_ROWS, count - start)
-            at = self.follow(Positions(rows, first + 4 * start, 4)).as_array()
-            yield slice(start, start + rows), Tables(self, Positions.of(at), slots)
+        yield from self.linked_tables(Positions(count, first, 4), slots)
+
+    def linked_tables(self, offsets: Positions, slots: int) -> "Iterator[tuple[slice, Tables]]":
+        """Yield the tables that the offsets at these positions point at, in blocks of rows."""
+        for start in range(0, offsets.count, BLOCK_ROWS):
+            rows = slice(start, min(start + BLOCK_ROWS, offsets.count))
+            at = self.follow(offsets.select(rows)).as_array()
+            yield rows, Tables(self, Positions.of(at), slots)
 
     def view_vectors(self, positions: Positions) -> pa.Array:
         """Return the byte vectors (or strings) at these positions, without copying them."""

@@ -4,9 +4,11 @@ Structure is checked here; what single settings may be is checked by their rules
 with a fault is left out, and reading goes on.
 """
 
+from dataclasses import replace
 from typing import Any
 
-from icestream.codec.config_encoding import HIGHEST_NUM_REFS, SEED_ERA_KEY
+from icestream.codec.chunk_manifests import read_chunk_manifests
+from icestream.codec.config_encoding import EXTENSION_KEY, HIGHEST_NUM_REFS, SEED_ERA_KEY
 from icestream.codec.container_decoding import read_containers
 from icestream.codec.extension_containers import add_own_containers
 from icestream.codec.extension_upgrades import upgraded_extension
@@ -35,6 +37,8 @@ from icestream.model.manifest_conditions import (
     ManifestSplitDimCondition,
 )
 from icestream.model.manifest_config import PreloadRule, SplitRule, SplitSizesRule
+from icestream.model.manifest_sets import ROOT as CHUNK_MANIFESTS_KEY
+from icestream.model.manifest_sets import ChunkManifests, ChunkManifestsRule
 from icestream.model.storage_config import StorageSettings
 
 
@@ -42,6 +46,7 @@ def config_of_tree(tree: Any) -> tuple[RepositoryConfig, list[Fault]]:
     """Return the configuration in a tree and all that is wrong with it."""
     reader = TreeReader()
     config = _node(reader, RepositoryConfig, tree, "")
+    _take_chunk_manifests(reader, config)
     if config.icestream is not None:
         _finish_extension(reader, config, config.icestream)
     overwrite_refs = config.extra.pop(SEED_ERA_KEY, None)
@@ -54,6 +59,33 @@ def config_of_tree(tree: Any) -> tuple[RepositoryConfig, list[Fault]]:
         )
         config.storage = unsafe.merge(config.storage) if config.storage else unsafe
     return config, list(dict.fromkeys([*reader.faults, *config.faults()]))
+
+
+def _take_chunk_manifests(reader: TreeReader, config: RepositoryConfig) -> None:
+    """Read the manifest sets, which are at the top of a document or under our key."""
+    extension = config.icestream or ExtensionConfig()
+    shown = config.extra.pop(CHUNK_MANIFESTS_KEY, None)
+    stored = extension.extra.pop(CHUNK_MANIFESTS_KEY, None)
+    if shown is not None:
+        config.icestream = extension
+        extension.chunk_manifests, faults = _chunk_manifests(shown)
+        reader.faults += faults
+    if stored is None:
+        return
+    if shown is not None:
+        reader.fault(CHUNK_MANIFESTS_KEY, f"is at the top and under {EXTENSION_KEY} too")
+    extension.chunk_manifests, faults = _chunk_manifests(stored)
+    if faults:
+        # a newer version may have written it; reading does not depend on it
+        extension.chunk_manifests = None
+        extension.extra[CHUNK_MANIFESTS_KEY] = stored
+    reader.faults += (replace(fault, tolerated=True) for fault in faults)
+
+
+def _chunk_manifests(tree: Any) -> tuple[ChunkManifests | None, list[Fault]]:
+    reader = TreeReader()
+    read = read_chunk_manifests(reader, tree)
+    return None if read == ChunkManifests() else read, [*reader.faults, *read.faults()]
 
 
 def _finish_extension(
@@ -120,6 +152,9 @@ def _values(reader: TreeReader, rule: Rule, tree: Any, path: str) -> Any:
                 for i, pair in enumerate(reader.items(tree, path))
             )
             return tuple(pair for pair in found if pair is not None)
+        case ChunkManifestsRule():
+            reader.fault(path, f"is written {CHUNK_MANIFESTS_KEY}")
+            return None
         case _:
             return tree
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from icestream.codec.chunk_manifests import chunk_manifests_tree
 from icestream.codec.extension_containers import (
     CHECKSUM_NAMES,
     fits_icechunk,
@@ -28,6 +29,8 @@ from icestream.model.manifest_conditions import (
     ManifestSplitCondition,
     ManifestSplitDimCondition,
 )
+from icestream.model.manifest_sets import ROOT as CHUNK_MANIFESTS_KEY
+from icestream.model.manifest_sets import ChunkManifests
 from icestream.model.object_stores import (
     AnyObjectStoreConfig,
     ObjectStoreConfig,
@@ -77,7 +80,21 @@ def config_tree(config: RepositoryConfig) -> dict[str, Any]:
     extension = extension_tree(config)
     if extension is not None:
         tree[EXTENSION_KEY] = extension
+    elif config.icestream is not None:
+        del tree[EXTENSION_KEY]
     return {key: value for key, value in tree.items() if key not in UNSAVED_KEYS}
+
+
+def shown_tree(config: RepositoryConfig) -> dict[str, Any]:
+    """Return the tree to show to people: what is saved, with the manifest sets at its top."""
+    tree = config_tree(config)
+    extension = dict(tree.pop(EXTENSION_KEY, {}))
+    if CHUNK_MANIFESTS_KEY not in extension:
+        return config_tree(config)
+    shown = {CHUNK_MANIFESTS_KEY: extension.pop(CHUNK_MANIFESTS_KEY), **tree}
+    if extension.keys() - {"version"} or extension["version"] != EXTENSION_VERSION:
+        shown[EXTENSION_KEY] = extension
+    return shown
 
 
 def extension_tree(config: RepositoryConfig) -> dict[str, Any] | None:
@@ -87,13 +104,16 @@ def extension_tree(config: RepositoryConfig) -> dict[str, Any] | None:
         for container in (config.virtual_chunk_containers or {}).values()
         if not fits_icechunk(container) or has_own_settings(container)
     ]
-    if config.icestream is None and not containers:
-        return None
     settings = {} if config.icestream is None else node_tree(config.icestream)
     version = max(settings.pop("version", EXTENSION_VERSION), EXTENSION_VERSION)
     containers += settings.pop("containers", [])
     if containers:
         settings["containers"] = containers
+    chunk_manifests = settings.pop("chunk_manifests", None)
+    if chunk_manifests:
+        settings[CHUNK_MANIFESTS_KEY] = chunk_manifests
+    if not settings and version == EXTENSION_VERSION:
+        return None  # nothing but a version would look like something that was lost
     return {"version": version, **settings}
 
 
@@ -115,6 +135,8 @@ def _value_tree(value: Any) -> Any:
             return node_tree(value)
         case ArrayCondition():
             return _condition_tree(value)
+        case ChunkManifests():
+            return chunk_manifests_tree(value)
         case tuple() | list():
             return [
                 node_tree(part) if isinstance(part, ConfigNode) else _split_rule_tree(*part)

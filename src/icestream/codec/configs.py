@@ -9,7 +9,12 @@ from copy import deepcopy
 from typing import Any
 
 from icestream.codec.config_decoding import config_of_tree
-from icestream.codec.config_encoding import EXTENSION_KEY, config_tree, extension_tree
+from icestream.codec.config_encoding import (
+    EXTENSION_KEY,
+    config_tree,
+    extension_tree,
+    shown_tree,
+)
 from icestream.codec.flexbuffers import decode_flex, encode_flex
 from icestream.codec.yaml_documents import MAX_DEPTH, Tagged, dump_yaml, load_yaml
 from icestream.errors import ErrorKind, FormatError, InvalidInputError
@@ -52,13 +57,26 @@ def decode_config_yaml(data: bytes | memoryview, *, name: str) -> RepositoryConf
     return _config(load_yaml(bytes(data), name=name), name)
 
 
+def show_config(config: RepositoryConfig) -> tuple[str, Any]:
+    """Return a configuration for people: a YAML document, and the same as plain values.
+
+    Both have the manifest sets at their top, and are read like the stored forms.
+
+    Raises:
+        InvalidInputError: icechunk could not open a repository with this configuration.
+    """
+    _check(config)
+    tree = shown_tree(config)
+    return dump_yaml(_plain(tree, tagged=True)).decode(), _plain(tree, tagged=False)
+
+
 def encode_extension(config: RepositoryConfig) -> dict[str, Any] | None:
     """Return what icechunk drops when it saves a configuration, as plain values; None if nothing.
 
     Raises:
         InvalidInputError: icechunk could not open a repository with this configuration.
     """
-    raise_faults([fault for fault in config.faults() if not fault.tolerated])
+    _check(config)
     tree = extension_tree(config)
     return None if tree is None else _plain(tree, tagged=False)
 
@@ -78,8 +96,12 @@ def with_extension(
 
 
 def _checked_tree(config: RepositoryConfig) -> dict[str, Any]:
-    raise_faults([fault for fault in config.faults() if not fault.tolerated])
+    _check(config)
     return config_tree(config)
+
+
+def _check(config: RepositoryConfig) -> None:
+    raise_faults([fault for fault in config.faults() if not fault.tolerated])
 
 
 def _config(tree: Any, name: str) -> RepositoryConfig:

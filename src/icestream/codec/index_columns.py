@@ -7,11 +7,12 @@ from icestream.model.chunk_tables import UInt32
 
 
 class IndexColumn:
-    """The (n, rank) coordinates of one array, collected block by block."""
+    """The (n, rank) coordinates of one array, or of several, collected block by block."""
 
-    def __init__(self, flat: FlatColumns, count: int) -> None:
+    def __init__(self, flat: FlatColumns, count: int, arrays: int = 1) -> None:
         self._flat = flat
         self._count = count
+        self._arrays = arrays
         self._index: UInt32 | None = None
 
     def add(self, rows: slice, vectors: Positions) -> None:
@@ -32,7 +33,7 @@ class IndexColumn:
 
     def _allocate(self, rank: int) -> UInt32:
         # an array without dimensions has one chunk
-        if not rank and self._count > 1:
+        if not rank and self._count > self._arrays:
             raise self._flat.wrong("has several chunks of rank 0 in one array")
         self._flat.charge(self._count * rank * 4)
         return np.empty((self._count, rank), np.uint32)

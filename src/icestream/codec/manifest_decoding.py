@@ -1,5 +1,6 @@
 """Manifest files to columns, whoever wrote them."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,12 @@ from icestream.codec.index_columns import IndexColumn
 from icestream.codec.location_dictionary import LocationExpander
 from icestream.codec.text_columns import TextColumn
 from icestream.model.chunk_refs import ChunkType
+from icestream.model.chunk_stacks import (
+    SMALL_TABLE_ROWS,
+    ChunkStack,
+    StackedTable,
+    StackedTables,
+)
 from icestream.model.chunk_tables import (
     ChunkTable,
     UInt8,
@@ -19,6 +26,7 @@ from icestream.model.chunk_tables import (
     UInt64,
     is_strictly_ascending,
     lexicographic_order,
+    replace_columns,
 )
 from icestream.model.ids import NODE_ID_SIZE, OBJECT_ID_SIZE, ManifestId, NodeId, id_text
 from icestream.model.manifests import Manifest
@@ -28,6 +36,7 @@ _ARRAY_SLOTS = 2
 _REF_SLOTS = 9
 _ROW_BYTES = 41
 _ZSTD_DICTIONARY = 1
+_NO_REFERENCES = ChunkTable.empty(0)
 
 
 def decode_manifest(data: bytes, *, name: str, expected_id: ManifestId | None = None) -> Manifest:
@@ -48,16 +57,23 @@ def decode_manifest(data: bytes, *, name: str, expected_id: ManifestId | None = 
     if expected_id is not None and manifest_id != expected_id:
         raise flat.wrong(f"carries the id {id_text(manifest_id)}, expected {id_text(expected_id)}")
     expander = LocationExpander(flat, _location_dictionary(flat, root))
-    arrays: dict[NodeId, ChunkTable] = {}
+    node_ids, refs = _list_arrays(flat, root)
+    tables = _decode_arrays(flat, refs, expander) if node_ids else []
+    return Manifest(manifest_id, StackedTables(dict(zip(node_ids, tables, strict=True))))
+
+
+def _list_arrays(flat: FlatColumns, root: Tables) -> tuple[list[NodeId], Positions]:
+    """Return the ids of all arrays, and where each keeps the offset to its references."""
+    node_ids: list[NodeId] = []
+    refs = [np.empty(0, np.int64)]
     for _, tables in flat.table_vector(root.require(1, "arrays"), _ARRAY_SLOTS):
-        node_ids = flat.gather_bytes(tables.require(0, "node_id"), NODE_ID_SIZE)
-        refs = tables.require(1, "refs").as_array()
-        for row in range(len(refs)):
-            node_id = NodeId(node_ids[row].tobytes())
-            if node_id in arrays:
-                raise flat.wrong(f"lists the array {id_text(node_id)} twice")
-            arrays[node_id] = _decode_refs(flat, Positions(1, int(refs[row])), expander)
-    return Manifest(manifest_id, arrays)
+        ids = flat.gather_bytes(tables.require(0, "node_id"), NODE_ID_SIZE)
+        node_ids += np.ascontiguousarray(ids).view(f"V{NODE_ID_SIZE}")[:, 0].tolist()
+        refs.append(tables.require(1, "refs").as_array())
+    if len(set(node_ids)) < len(node_ids):
+        node_id, _ = Counter(node_ids).most_common(1)[0]
+        raise flat.wrong(f"lists the array {id_text(node_id)} twice")
+    return node_ids, Positions.of(np.concatenate(refs))
 
 
 def _location_dictionary(flat: FlatColumns, root: Tables) -> bytes | None:
@@ -72,15 +88,56 @@ def _location_dictionary(flat: FlatColumns, root: Tables) -> bytes | None:
     return flat.gather_bytes(Positions(1, first), size).tobytes()
 
 
-def _decode_refs(flat: FlatColumns, refs: Positions, expander: LocationExpander) -> ChunkTable:
-    _, count = flat.vector(refs, 4)
-    if not count:
-        return ChunkTable.empty(0)
-    flat.charge(count * _ROW_BYTES)
-    columns = _Columns(flat, count, expander)
-    for rows, tables in flat.table_vector(refs, _REF_SLOTS):
+def _decode_arrays(
+    flat: FlatColumns, refs: Positions, expander: LocationExpander
+) -> list[ChunkTable | StackedTable]:
+    """Return the references of each array: many small ones are decoded together."""
+    first, counts = flat.vectors(refs, 4)
+    flat.charge(int(counts.sum()) * _ROW_BYTES)
+    decoded: list[ChunkTable | StackedTable] = [_NO_REFERENCES] * len(counts)
+    is_small = counts < (SMALL_TABLE_ROWS if len(counts) > 1 else 1)
+    for i in np.flatnonzero(~is_small).tolist():
+        offsets = Positions(int(counts[i]), int(first[i]), 4)
+        decoded[i] = _sorted(flat, _decode_rows(flat, offsets, expander))
+    small = np.flatnonzero(is_small & (counts > 0))
+    if not len(small):
+        return decoded
+    ranks = _ranks(flat, first[small])
+    for rank in np.unique(ranks):
+        chosen = small[ranks == rank]
+        stack = _decode_stack(flat, first[chosen], counts[chosen], expander)
+        for number, i in enumerate(chosen.tolist()):
+            decoded[i] = StackedTable(stack, number)
+    return decoded
+
+
+def _ranks(flat: FlatColumns, offsets: Int64) -> UInt32:
+    """Return the rank of the references that these offsets point at."""
+    tables = Tables(flat, Positions.of(flat.follow(Positions.of(offsets)).as_array()), 1)
+    return flat.gather(flat.follow(tables.require(0, "index")), "<u4")
+
+
+def _decode_stack(
+    flat: FlatColumns, first: Int64, counts: Int64, expander: LocationExpander
+) -> ChunkStack:
+    """Decode arrays of one rank whose lists of references start at these positions."""
+    n = int(counts.sum())
+    before = np.cumsum(counts) - counts
+    offsets = np.repeat(first - 4 * before, counts) + 4 * np.arange(n)
+    rows = _decode_rows(flat, Positions(n, listed=offsets), expander, arrays=len(counts))
+    numbers = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
+    rows = replace_columns(rows, index=np.column_stack([numbers, rows.index]))
+    return ChunkStack.of(_sorted(flat, rows), counts)
+
+
+def _decode_rows(
+    flat: FlatColumns, offsets: Positions, expander: LocationExpander, arrays: int = 1
+) -> ChunkTable:
+    """Return the references that these offsets point at."""
+    columns = _Columns(flat, offsets.count, arrays, expander)
+    for rows, tables in flat.linked_tables(offsets, _REF_SLOTS):
         columns.add(rows, tables)
-    return _sorted(flat, columns.finish())
+    return columns.finish()
 
 
 def _sorted(flat: FlatColumns, table: ChunkTable) -> ChunkTable:
@@ -95,13 +152,15 @@ def _sorted(flat: FlatColumns, table: ChunkTable) -> ChunkTable:
 
 
 class _Columns:
-    """The columns of one array while its references are being read, block by block."""
+    """The columns of some arrays while their references are being read, block by block."""
 
-    def __init__(self, flat: FlatColumns, count: int, expander: LocationExpander) -> None:
+    def __init__(
+        self, flat: FlatColumns, count: int, arrays: int, expander: LocationExpander
+    ) -> None:
         self._flat = flat
         self._expander = expander
         self._count = count
-        self._index = IndexColumn(flat, count)
+        self._index = IndexColumn(flat, count, arrays)
         self._kind = np.zeros(count, np.uint8)
         self._byte_offset: UInt64 = np.zeros(count, np.uint64)
         self._length: UInt64 = np.zeros(count, np.uint64)

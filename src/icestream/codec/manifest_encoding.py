@@ -20,21 +20,23 @@ from icestream.codec.column_writing import (
     write_uoffsets,
     write_vectors,
 )
-from icestream.codec.columns import Int64
+from icestream.codec.columns import BLOCK_ROWS, Int64
 from icestream.codec.header import FileType, encode_header
 from icestream.codec.location_dictionary import CompressedLocations, compress_locations
+from icestream.codec.manifest_lists import ListPlan
 from icestream.codec.manifest_records import (
     Bools,
     RecordLayout,
     Targets,
+    encode_records,
     find_forms,
     plan_records,
-    write_records,
 )
 from icestream.codec.shared_texts import SharedTexts, share_texts
 from icestream.errors import InvalidInputError
 from icestream.model.chunk_refs import ChunkType
-from icestream.model.chunk_tables import ChunkTable
+from icestream.model.chunk_stacks import SMALL_TABLE_ROWS
+from icestream.model.chunk_tables import ChunkTable, stack
 from icestream.model.ids import NODE_ID_SIZE, ManifestId, NodeId
 from icestream.model.manifests import LocationCompression
 
@@ -106,14 +108,26 @@ class _Heap:
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
-    """Where the references of one array go, and what they point at."""
+class _Group:
+    """Arrays whose references are written together."""
 
+    arrays: list[int]
+    """Their numbers in the manifest."""
+    counts: Int64
+    """How many references each of them has."""
     table: ChunkTable
-    refs_at: int
-    records_at: int
+    """The references of all of them, below each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Where the references of a group go, and what they point at."""
+
+    group: _Group
+    at: int
+    lists: ListPlan
     layout: RecordLayout | None
-    """None for an array without references."""
+    """None for arrays without references."""
     targets: Targets
 
 
@@ -124,36 +138,73 @@ class _Plan:
     dictionary_at: int | None
 
 
+def _group_tables(tables: list[ChunkTable]) -> list[_Group]:
+    """Put small tables together that have the same columns, as many as make a block of rows."""
+    groups: list[list[int]] = []
+    open_groups: dict[tuple[int, ...], tuple[list[int], int]] = {}
+    for i, table in enumerate(tables):
+        key = _columns_of(table) if len(table) < SMALL_TABLE_ROWS else (i,)
+        arrays, rows = open_groups.get(key, ([], BLOCK_ROWS + 1))
+        rows += len(table)
+        if rows > BLOCK_ROWS:
+            arrays, rows = [], len(table)
+            groups.append(arrays)
+        arrays.append(i)
+        open_groups[key] = arrays, rows
+    return [_group([tables[i] for i in arrays], arrays) for arrays in groups]
+
+
+def _group(tables: list[ChunkTable], arrays: list[int]) -> _Group:
+    counts = np.array([len(table) for table in tables], np.int64)
+    return _Group(arrays, counts, stack(tables) if counts[0] else tables[0])
+
+
+def _columns_of(table: ChunkTable) -> tuple[int, ...]:
+    """Return the rank and which columns there are; nothing for a table without rows."""
+    if not len(table):
+        return ()
+    return (
+        table.index.shape[1],
+        table.location_code is None,
+        table.etag_code is None,
+        table.last_modified is None,
+        table.chunk_id is None,
+        table.inline is None,
+    )
+
+
 def _plan_manifest(tables: list[ChunkTable], compression: LocationCompression | None) -> _Plan:
-    locations = share_texts([(t.location_code, t.locations) for t in tables])
-    etags = share_texts([(t.etag_code, t.etags) for t in tables])
-    _check_apparent_size(tables, locations.row_bytes + etags.row_bytes)
+    groups = _group_tables(tables)
+    locations = share_texts([(g.table.location_code, g.table.locations) for g in groups])
+    etags = share_texts([(g.table.etag_code, g.table.etags) for g in groups])
+    _check_apparent_size(groups, locations.row_bytes + etags.row_bytes)
     compressed = compress_locations(locations.texts, compression)
-    masks = [_compressed_entries(locations, compressed, i) for i in range(len(tables))]
-    layouts = [_plan_layout(table, mask) for table, mask in zip(tables, masks, strict=True)]
-    places, end = _place_sections(tables, layouts)
+    masks = [_compressed_entries(locations, compressed, i) for i in range(len(groups))]
+    layouts = [_plan_layout(group.table, mask) for group, mask in zip(groups, masks, strict=True)]
+    places, end = _place_sections(groups, layouts, _LIST_AT + 4 + (4 + _ARRAY_BYTES) * len(tables))
     heap = _Heap(end)
     dictionary_at = _add_dictionary(heap, compressed)
     location_at = _add_locations(heap, locations.texts, compressed)
     etag_at = heap.add(etags.texts, terminated=True)
     sections = [
         _Section(
-            table,
+            group,
             *places[i],
             layouts[i],
             Targets(
                 locations.by_entry(i, location_at),
                 masks[i],
                 etags.by_entry(i, etag_at),
-                _add_inline(heap, table),
+                _add_inline(heap, group.table),
             ),
         )
-        for i, table in enumerate(tables)
+        for i, group in enumerate(groups)
     ]
     return _Plan(sections, heap, dictionary_at)
 
 
-def _check_apparent_size(tables: list[ChunkTable], text_bytes: int) -> None:
+def _check_apparent_size(groups: list[_Group], text_bytes: int) -> None:
+    tables = [group.table for group in groups]
     rows = sum(len(table) * (_ROW_APPARENT_BYTES + 4 * table.rank) for table in tables)
     if rows + text_bytes > MAX_APPARENT_BYTES:
         raise InvalidInputError(
@@ -178,16 +229,15 @@ def _plan_layout(table: ChunkTable, is_compressed: Bools | None) -> RecordLayout
 
 
 def _place_sections(
-    tables: list[ChunkTable], layouts: list[RecordLayout | None]
-) -> tuple[list[tuple[int, int]], int]:
-    """Return the positions of each array's list of references and of its records, and the end."""
+    groups: list[_Group], layouts: list[RecordLayout | None], end: int
+) -> tuple[list[tuple[int, ListPlan]], int]:
+    """Return where the lists and records of each group start and how they lie, and the end."""
     places = []
-    end = _LIST_AT + 4 + (4 + _ARRAY_BYTES) * len(tables)
-    for table, layout in zip(tables, layouts, strict=True):
-        refs_at = align(end, 4)
-        records_at = align(refs_at + 4 + 4 * len(table), 8)
-        places.append((refs_at, records_at))
-        end = refs_at + 4 if layout is None else records_at + layout.stride * len(table)
+    for group, layout in zip(groups, layouts, strict=True):
+        lists = ListPlan.of(group.counts, 0 if layout is None else layout.stride)
+        at = align(end, 8)
+        places.append((at, lists))
+        end = at + lists.size
     return places, end
 
 
@@ -223,14 +273,29 @@ def _add_inline(heap: _Heap, table: ChunkTable) -> Int64:
 
 
 def _write_section(writer: FrameWriter, section: _Section) -> None:
-    writer.pad_to(section.refs_at)
+    writer.pad_to(section.at)
     if section.layout is None:
-        writer.write(bytes(4))
+        writer.write(bytes(section.lists.size))
         return
-    first = section.records_at + section.layout.table_at
-    write_uoffsets(writer, first, section.layout.stride, len(section.table))
-    writer.pad_to(section.records_at)
-    write_records(writer, section.table, section.layout, section.targets)
+    group, layout = section.group, section.layout
+    if len(group.arrays) == 1:
+        records_at = section.at + int(section.lists.list_bytes[0])
+        write_uoffsets(writer, records_at + layout.table_at, layout.stride, len(group.table))
+        writer.pad_to(records_at)
+        for block in encode_records(group.table, layout, section.targets, records_at):
+            writer.write(block)
+        return
+    positions = section.at + section.lists.record_positions()
+    for block in encode_records(group.table, layout, section.targets, positions):
+        writer.write(section.lists.interleave(block, layout.table_at))
+
+
+def _refs_positions(sections: list[_Section], num_arrays: int) -> Int64:
+    """Return the position of each array's list of references."""
+    positions = np.empty(num_arrays, np.int64)
+    for section in sections:
+        positions[section.group.arrays] = section.at + section.lists.starts
+    return positions
 
 
 def _encode_head(manifest_id: ManifestId, node_ids: list[NodeId], plan: _Plan, spec: int) -> bytes:
@@ -252,18 +317,18 @@ def _encode_head(manifest_id: ManifestId, node_ids: list[NodeId], plan: _Plan, s
             encode_vtable(slots, len(root)).ljust(_ARRAY_VTABLE_AT - _ROOT_VTABLE_AT, b"\0"),
             encode_vtable((4, 12), _ARRAY_BYTES),
             root,
-            _encode_list(node_ids, [section.refs_at for section in plan.sections]),
+            _encode_list(node_ids, _refs_positions(plan.sections, len(node_ids))),
         )
     )
 
 
-def _encode_list(node_ids: list[NodeId], refs_at: list[int]) -> bytes:
+def _encode_list(node_ids: list[NodeId], refs_at: Int64) -> bytes:
     n = len(node_ids)
     rows = np.arange(n)
     tables = np.zeros(n, _ARRAY_TABLE)
     at = _LIST_AT + 4 + 4 * n + _ARRAY_BYTES * rows
     tables["soffset"] = at - _ARRAY_VTABLE_AT
     tables["node_id"] = np.frombuffer(b"".join(node_ids), f"V{NODE_ID_SIZE}")
-    tables["refs"] = np.array(refs_at, np.int64) - (at + 12)
+    tables["refs"] = refs_at - (at + 12)
     offsets = at - (_LIST_AT + 4 + 4 * rows)
     return struct.pack("<I", n) + offsets.astype("<u4").tobytes() + tables.tobytes()

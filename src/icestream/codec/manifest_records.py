@@ -4,14 +4,14 @@ The vtable is repeated in every record: the distance to it is then constant, whi
 less than one shared vtable would, and rows of different form can follow each other in order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from icestream.codec.column_writing import FrameWriter, align, encode_vtable
+from icestream.codec.column_writing import align, encode_vtable
 from icestream.codec.columns import BLOCK_ROWS, Int64
 from icestream.errors import InvalidInputError
 from icestream.model.chunk_refs import ChunkType
@@ -193,10 +193,17 @@ def _check_columns(table: ChunkTable, kinds: set[int]) -> None:
             raise InvalidInputError(f"the table lacks the column that {kind.name} chunks need")
 
 
-def write_records(
-    writer: FrameWriter, table: ChunkTable, layout: RecordLayout, targets: Targets
-) -> None:
-    """Write one record per row."""
+def encode_records(
+    table: ChunkTable, layout: RecordLayout, targets: Targets, positions: int | Int64
+) -> Iterator[memoryview]:
+    """Yield one record per row, in blocks; a block is valid until the next is asked for.
+
+    Args:
+        table: The rows.
+        layout: How their records look.
+        targets: What they point at.
+        positions: Where in the file each record lies, or the first, if they lie side by side.
+    """
     records = np.zeros(min(BLOCK_ROWS, len(table)), layout.dtype)
     records["soffset"] = layout.table_at
     records["index_at"] = layout.offset("rank") - layout.offset("index_at")
@@ -210,8 +217,12 @@ def write_records(
         if len(layout.forms) > 1:
             block["vtable"] = vtables[_row_forms(part, targets)]
         _fill_columns(block, layout, part)
-        _fill_offsets(block, layout, writer.position, _row_targets(part, targets, rows))
-        writer.write(block.view(np.uint8))
+        if isinstance(positions, int):
+            at = positions + layout.stride * np.arange(rows.start, rows.stop, dtype=np.int64)
+        else:
+            at = positions[rows]
+        _fill_offsets(block, layout, at, _row_targets(part, targets, rows))
+        yield block.view(np.uint8).data
 
 
 def _vtables_by_form(layout: RecordLayout) -> Records:
@@ -261,10 +272,9 @@ def _row_targets(part: ChunkTable, targets: Targets, rows: slice) -> dict[str, I
 
 
 def _fill_offsets(
-    block: Records, layout: RecordLayout, position: int, targets: Mapping[str, Int64]
+    block: Records, layout: RecordLayout, records_at: Int64, targets: Mapping[str, Int64]
 ) -> None:
     """Fill the fields that say how far ahead of themselves something lies."""
-    records_at = position + layout.stride * np.arange(len(block), dtype=np.int64)
     for name, positions in targets.items():
         if layout.has(name):
             block[name] = positions - (records_at + layout.offset(name))

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,10 @@ _CHUNKS_SLOT = 7
 _MOVES_SLOT = 8
 _ROOT_AT = 32
 _ROOT_BYTES = 48
+_RECORD_WORDS = 5
+"""Of a chunk before its coordinates: vtable (two), its distance, that of the coordinates, rank."""
+_SMALL_SECTION_ROWS = 64
+"""An array with so few chunks is copied from a template: calls cost more than bytes there."""
 _ARRAY_RECORD_BYTES = 24
 _MOVE_SLOTS = 4
 _MOVE_RECORD = np.dtype(
@@ -84,21 +89,9 @@ class _Section:
     records_at: int
 
     @property
-    def record(self) -> np.dtype[np.void]:
-        """vtable, table and coordinates of one chunk: the same distance between all."""
-        rank = self.index.shape[1]
-        return np.dtype(
-            {
-                "names": ["vtable", "soffset", "index_at", "rank", "index"],
-                "formats": ["V6", "<i4", "<u4", "<u4", ("<u4", (rank,))],
-                "offsets": [0, 8, 12, 16, 20],
-                "itemsize": 20 + 4 * rank,
-            }
-        )
-
-    @property
     def end(self) -> int:
-        return self.records_at + self.record.itemsize * len(self.index)
+        rows, rank = map(int, self.index.shape)
+        return self.records_at + 4 * (_RECORD_WORDS + rank) * rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +177,38 @@ def _write_arrays(writer: FrameWriter, plan: _LogPlan) -> None:
 
 
 def _write_section(writer: FrameWriter, section: _Section) -> None:
-    index, record = section.index, section.record
-    write_uoffsets(writer, section.records_at + 8, record.itemsize, len(index))
-    records = np.zeros(min(BLOCK_ROWS, len(index)), record)
-    records["vtable"] = np.void(encode_vtable((4,), 8))
-    records["soffset"] = 8
-    records["index_at"] = 4
-    records["rank"] = index.shape[1]
-    for start in range(0, len(index), BLOCK_ROWS):
-        block = records[: len(index) - start]
-        block["index"] = index[start : start + BLOCK_ROWS]
-        writer.write(block.view(np.uint8))
+    index = section.index
+    rows, rank = index.shape
+    if rows <= _SMALL_SECTION_ROWS:
+        words = _section_template(rows, rank).copy()
+        words[1 + rows :].reshape(rows, _RECORD_WORDS + rank)[:, _RECORD_WORDS:] = index
+        writer.write(words.view(np.uint8))
+        return
+    record_bytes = 4 * (_RECORD_WORDS + rank)
+    write_uoffsets(writer, section.records_at + 8, record_bytes, rows)
+    records = _record_templates(min(BLOCK_ROWS, rows), rank)
+    for start in range(0, rows, BLOCK_ROWS):
+        block = records[: rows - start]
+        block[:, _RECORD_WORDS:] = index[start : start + BLOCK_ROWS]
+        writer.write(block.reshape(-1).view(np.uint8))
+
+
+def _record_templates(rows: int, rank: int) -> UInt32:
+    """Return vtable, table and coordinates of chunks, with the coordinates left open."""
+    vtable = np.frombuffer(encode_vtable((4,), 8).ljust(8, b"\0"), "<u4")
+    records = np.zeros((rows, _RECORD_WORDS + rank), "<u4")
+    records[:, :_RECORD_WORDS] = [*vtable, 8, 4, rank]
+    return records
+
+
+@lru_cache(maxsize=256)
+def _section_template(rows: int, rank: int) -> UInt32:
+    """Return the list of an array's chunks and their records: offsets are relative."""
+    numbers = np.arange(rows, dtype=np.int64)
+    offsets = 4 * (rows - numbers) + 8 + 4 * (_RECORD_WORDS + rank) * numbers
+    return np.concatenate(
+        [[rows], offsets, _record_templates(rows, rank).reshape(-1)], dtype="<u4", casting="unsafe"
+    )
 
 
 def _ordered_moves(log: TransactionLog) -> list[Move]:

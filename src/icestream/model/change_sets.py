@@ -56,6 +56,8 @@ class ArrayEdits:
 
     def table(self) -> ChunkTable:
         """Return all edits as one table."""
+        if not self.singles and len(self.tables) == 1:
+            return self.tables[0]
         joined = _joined(self._all_tables() or [ChunkTable.empty(self.rank)])
         self._become([joined])
         return joined

@@ -49,6 +49,7 @@ _MAX_KEY = 2**63
 _CHUNK_TYPES: tuple[ChunkType, ...] = tuple(ChunkType)
 """By number; calling the enumeration takes longer."""
 _FEW_TEXTS = 4096
+_FEW_TEXTS_PER_ROW = 64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,8 +116,13 @@ class ChunkTable:
         kinds = np.array([kind_of(ref) for ref in values], np.uint8)
         located = [ref if isinstance(ref, NativeRef | VirtualRef) else None for ref in values]
         virtual = [ref if isinstance(ref, VirtualRef) else None for ref in values]
-        location_code, locations = encode_texts([ref and ref.location for ref in virtual])
-        etag_code, etags = encode_texts([ref and ref.etag for ref in virtual])
+        texts: list[tuple[Int32 | None, pa.ChunkedArray]] = [(None, NO_POOL)] * 2
+        if any(virtual):
+            texts = [
+                encode_texts([ref and ref.location for ref in virtual]),
+                encode_texts([ref and ref.etag for ref in virtual]),
+            ]
+        (location_code, locations), (etag_code, etags) = texts
         modified = np.array([ref.last_modified if ref else 0 for ref in virtual], np.uint32)
         return cls(
             index=np.array(indexes, np.uint32).reshape(len(indexes), rank),
@@ -219,7 +225,8 @@ class ChunkTable:
     @cached_property
     def _few_locations(self) -> list[str] | None:
         """The location texts if they are few; Arrow takes longer to give one out."""
-        texts: list[str] = self.locations.to_pylist() if len(self.locations) <= _FEW_TEXTS else []
+        few = min(_FEW_TEXTS, _FEW_TEXTS_PER_ROW * len(self))
+        texts: list[str] = self.locations.to_pylist() if len(self.locations) <= few else []
         return texts or None
 
     def location_column(self) -> pa.ChunkedArray:
@@ -258,11 +265,9 @@ class ChunkTable:
 
     def within(self, num_chunks: Sequence[int]) -> Self:
         """Return the rows that lie in a grid of this many chunks per dimension."""
-        keep = np.ones(len(self), bool)
-        for axis, count in enumerate(num_chunks):
-            if self.extents[axis][1] > count:
-                keep &= self.index[:, axis] < count
-        return self if keep.all() else self.take(keep)
+        if all(hi <= count for (_, hi), count in zip(self.extents, num_chunks, strict=True)):
+            return self
+        return self.take((self.index < np.array(num_chunks, np.int64)).all(axis=1))
 
     def without_deletions(self) -> Self:
         """Return the rows that stand for a chunk."""
@@ -321,13 +326,15 @@ def concat(tables: Sequence[ChunkTable]) -> ChunkTable:
     tables = [table for table in tables if len(table)] or list(tables[:1])
     if len(tables) == 1:
         return tables[0]
-    joined = _stack(tables)
+    joined = stack(tables)
     order = lexicographic_order(joined.index)
     return joined if order is None else joined.take(order)
 
 
-def _stack(tables: Sequence[ChunkTable]) -> ChunkTable:
+def stack(tables: Sequence[ChunkTable]) -> ChunkTable:
     """Return the rows of tables below each other, which leaves them unsorted."""
+    if len(tables) == 1:
+        return tables[0]
     lengths = [len(table) for table in tables]
     location_code, locations = concat_texts(
         [(t.location_code, t.locations) for t in tables], lengths

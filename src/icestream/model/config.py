@@ -26,6 +26,7 @@ from icestream.model.config_nodes import (
 from icestream.model.containers import VirtualChunkContainer
 from icestream.model.extension_config import ExtensionConfig, LocationCompressionRule
 from icestream.model.manifest_config import ManifestConfig
+from icestream.model.manifest_sets import ChunkManifests
 from icestream.model.storage_config import StorageRetriesSettings, StorageSettings
 
 
@@ -161,6 +162,24 @@ class RepositoryConfig(ConfigNode):
     @location_compression_rules.setter
     def location_compression_rules(self, rules: Iterable[LocationCompressionRule]) -> None:
         self._extension().location_compression = tuple(rules)
+
+    @property
+    def chunk_manifests(self) -> ChunkManifests | None:
+        """Manifest sets, the rules for them, and preloading; None leaves all to defaults."""
+        return None if self.icestream is None else self.icestream.chunk_manifests
+
+    @chunk_manifests.setter
+    def chunk_manifests(self, wanted: ChunkManifests | None) -> None:
+        self._extension().chunk_manifests = wanted
+
+    @property
+    def manifest_cache_bytes(self) -> int | None:
+        """Memory for manifests that are kept; `caching.num_chunk_refs` limits them too."""
+        return None if self.icestream is None else self.icestream.manifest_cache_bytes
+
+    @manifest_cache_bytes.setter
+    def manifest_cache_bytes(self, wanted: int | None) -> None:
+        self._extension().manifest_cache_bytes = wanted
 
     def _extension(self) -> ExtensionConfig:
         if self.icestream is None:

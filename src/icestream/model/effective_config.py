@@ -18,6 +18,7 @@ from icestream.model.manifest_conditions import (
     ManifestSplitDimCondition,
 )
 from icestream.model.manifest_config import SplitSizes
+from icestream.model.manifest_sets import ChunkManifests
 
 DEFAULT_COMPRESSION_LEVEL = 1
 """Metadata files are zstd frames of this level; icechunk has 3, larger files in more time."""
@@ -37,6 +38,9 @@ DEFAULT_SPLIT_SIZES: SplitSizes = (
     (ManifestSplitCondition.AnyArray(), ((ManifestSplitDimCondition.Any(), 2**32 - 1),)),
 )
 """One manifest per array."""
+
+DEFAULT_PACKING = ChunkManifests().completed()
+"""Small arrays share a manifest."""
 
 
 def available_cpus() -> int:
@@ -168,8 +172,12 @@ class EffectiveConfig:
     """Those that follow the rules, by url prefix or template."""
     default_containers: bool = True
     manifest: EffectiveManifest = EffectiveManifest()
+    chunk_manifests: ChunkManifests = DEFAULT_PACKING
+    """With the set `default`; without preloading, `manifest.preload` is in force."""
     repo_update_retries: EffectiveRepoUpdateRetries = EffectiveRepoUpdateRetries()
     num_updates_per_repo_info_file: int = 1000
+    manifest_cache_bytes: int = 2 * 1024**3
+    """Memory for manifests, beside the limit on their references."""
 
 
 def effective(config: RepositoryConfig) -> EffectiveConfig:
@@ -181,6 +189,10 @@ def effective(config: RepositoryConfig) -> EffectiveConfig:
         resolved,
         virtual_chunk_containers=usable,
         default_containers=config.default_containers,
+        chunk_manifests=(config.chunk_manifests or ChunkManifests()).completed(),
+        manifest_cache_bytes=resolved.manifest_cache_bytes
+        if config.manifest_cache_bytes is None
+        else config.manifest_cache_bytes,
     )
 
 

@@ -5,11 +5,20 @@ Containers that icechunk cannot have are stored there too, but are among the oth
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from icestream.model.config_nodes import BOOLEAN, POSITIVE_U32, ConfigNode, Fault, Part, PartList
+from icestream.model.config_nodes import (
+    BOOLEAN,
+    POSITIVE_U32,
+    U64,
+    ConfigNode,
+    Fault,
+    Part,
+    PartList,
+)
 from icestream.model.manifest_conditions import ManifestSplitCondition
 from icestream.model.manifest_config import ManifestVirtualChunkLocationCompressionConfig
+from icestream.model.manifest_sets import ChunkManifests, ChunkManifestsRule
 
 EXTENSION_VERSION = 1
 """Of what is under the key; older ones are upgraded when they are read."""
@@ -53,3 +62,15 @@ class ExtensionConfig(ConfigNode):
         tuple[LocationCompressionRule, ...] | None, PartList(LocationCompressionRule)
     ] = None
     """Rules in order; the first that is for an array decides."""
+    chunk_manifests: Annotated[ChunkManifests | None, ChunkManifestsRule()] = None
+    """Manifest sets, the rules for them, and preloading."""
+    manifest_cache_bytes: Annotated[int | None, U64] = None
+    """Memory for manifests that are kept; `caching.num_chunk_refs` limits them too."""
+
+    def merge(self, other: Self) -> Self:
+        """Return a copy in which everything that `other` sets takes precedence."""
+        merged = ConfigNode.merge(self, other)
+        mine, theirs = self.chunk_manifests, other.chunk_manifests
+        if mine is not None and theirs is not None:
+            merged.chunk_manifests = mine.merge(theirs)
+        return merged

@@ -198,14 +198,14 @@ def regex_faults(regex: object, path: str) -> Iterator[Fault]:
     if not isinstance(regex, str):
         yield from TEXT.faults(regex, path)
         return
-    reason = _compiled(regex)
+    reason = compiled(regex)
     if isinstance(reason, str):
         yield Fault(path, reason, tolerated=True)
 
 
 def regex_found(regex: str, text: str) -> bool:
     """Tell whether the expression is found in the text; one that is invalid never is."""
-    expression = _compiled(regex)
+    expression = compiled(regex)
     return isinstance(expression, re.Pattern) and expression.search(text) is not None
 
 
@@ -227,7 +227,7 @@ def _holds(condition: ArrayCondition, path: str, num_refs: int) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _compiled(regex: str) -> re.Pattern[str] | str:
+def compiled(regex: str) -> re.Pattern[str] | str:
     """Return the compiled expression, or why there is none."""
     try:
         return re.compile(regex)

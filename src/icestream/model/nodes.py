@@ -1,17 +1,22 @@
 """Groups and arrays as values, and what their zarr.json says about the chunk grid."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from icestream.errors import ErrorKind, InvalidInputError
 from icestream.model.ids import ManifestId, NodeId
 
 Extents = tuple[tuple[int, int], ...]
 """One half-open range of chunk indexes per dimension."""
+
+_MANY_MANIFESTS = 8
+"""From so many on, comparing with all of them at once is faster than one after the other."""
+_NO_CHUNK_BEYOND = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,20 @@ class ArrayNode:
     shape: tuple[DimensionShape, ...]
     dimension_names: tuple[str | None, ...] | None = None
     manifests: tuple[ManifestRef, ...] = ()
+    _bounds: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    """Made when first needed: where the box of each manifest starts and ends, (n, rank)."""
+
+    def manifests_with(self, index: Sequence[int]) -> Iterable[ManifestRef]:
+        """Return the manifests that may hold the chunk `index`."""
+        if len(self.manifests) < _MANY_MANIFESTS:
+            return (ref for ref in self.manifests if ref.covers(index))
+        if not self._bounds:
+            self._bounds.append(_bounds_of(self.manifests, len(self.shape)))
+        low, high = self._bounds[0]
+        covering = ((low <= index) & (high > index)).all(axis=1)
+        return (self.manifests[i] for i in np.flatnonzero(covering))
 
     @property
     def num_chunks(self) -> tuple[int, ...]:
@@ -71,6 +90,14 @@ class ArrayNode:
 
 
 Node = GroupNode | ArrayNode
+
+
+def _bounds_of(
+    refs: Sequence[ManifestRef], rank: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    everywhere = ((0, _NO_CHUNK_BEYOND),) * rank
+    boxes = np.array([ref.extents or everywhere for ref in refs], np.int64)
+    return boxes[:, :, 0], boxes[:, :, 1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Columns of text as codes into a pool of texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +59,7 @@ def _as_arrow(texts: Sequence[str | None]) -> pa.ChunkedArray:
             for start in range(0, len(texts), _BLOCK)
         )
         chunks = [block if is_distinct else block.dictionary_encode() for block in blocks]
-    except (TypeError, pa.ArrowInvalid) as error:
+    except (TypeError, ValueError) as error:  # ValueError: half of a surrogate pair
         raise InvalidInputError(f"locations and checksums must be texts: {error}") from error
     return pa.chunked_array(chunks, chunks[0].type if chunks else pa.large_string())
 
@@ -110,42 +111,47 @@ def used_texts(code: Int32 | None, pool: pa.ChunkedArray) -> TextColumn:
 
 def concat_texts(columns: Sequence[TextColumn], lengths: Sequence[int]) -> TextColumn:
     """Return columns of the given lengths below each other; pools are linked, not copied."""
-    codes, pool = _link(columns, lengths)
-    return (None if codes is None else np.concatenate(codes)), pool
+    pools = {id(pool): pool for code, pool in columns if code is not None}
+    if not pools:
+        return None, NO_POOL
+    codes = np.concatenate(
+        [
+            absent_codes(n) if code is None else code
+            for (code, _), n in zip(columns, lengths, strict=True)
+        ]
+    )
+    if len(pools) == 1:
+        return codes, next(iter(pools.values()))
+    firsts = _first_entries(pools)
+    _shift_codes(codes, [firsts.get(id(pool), 0) for _, pool in columns], lengths)
+    chunks = [chunk for pool in pools.values() for chunk in pool.chunks]
+    return codes, pa.chunked_array(chunks, pa.large_string())
+
+
+def _first_entries(pools: Mapping[int, pa.ChunkedArray]) -> dict[int, int]:
+    """Return where each pool starts when they are linked in this order."""
+    starts = accumulate((len(pool) for pool in pools.values()), initial=0)
+    return dict(zip(pools, starts, strict=False))
+
+
+def _shift_codes(codes: Int32, shifts: Sequence[int], lengths: Sequence[int]) -> None:
+    """Add a number of its own to the codes of each column; those of the first pool stay."""
+    kept = next(i for i, shift in enumerate(shifts) if shift)
+    tail = codes[sum(lengths[:kept]) :]
+    by_row = np.repeat(np.array(shifts[kept:], np.int32), lengths[kept:])
+    np.add(tail, by_row, out=tail, where=tail >= 0)
 
 
 def patch_texts(
     column: TextColumn, rows: npt.NDArray[np.intp], edits: TextColumn, length: int
 ) -> TextColumn:
     """Return a column of this length with the texts of some rows exchanged."""
-    codes, pool = _link([column, edits], [length, len(rows)])
+    codes, pool = concat_texts([column, edits], [length, len(rows)])
     if codes is None:
         return None, pool
-    patched = codes[0].copy()
-    patched[rows] = codes[1]
+    patched = codes[:length]
+    patched[rows] = codes[length:]
     return patched, pool
-
-
-def _link(
-    columns: Sequence[TextColumn], lengths: Sequence[int]
-) -> tuple[list[Int32] | None, pa.ChunkedArray]:
-    """Return the codes of each column in one pool that holds the texts of all."""
-    pools = [pool for code, pool in columns if code is not None]
-    if not pools:
-        return None, NO_POOL
-    is_shared = all(pool is pools[0] for pool in pools)
-    codes: list[Int32] = []
-    shift = 0
-    for (code, pool), n in zip(columns, lengths, strict=True):
-        if code is None:
-            codes.append(absent_codes(n))
-            continue
-        codes.append(np.where(code < 0, code, code + np.int32(shift)) if shift else code)
-        shift += 0 if is_shared else len(pool)
-    if is_shared:
-        return codes, pools[0]
-    chunks = [chunk for pool in pools for chunk in pool.chunks]
-    return codes, pa.chunked_array(chunks, pa.large_string())
 
 
 def pack_pool(pool: pa.ChunkedArray) -> bytes:

@@ -11,10 +11,12 @@ from icestream.model.config import RepositoryConfig
 from icestream.model.container_sets import ContainerSet
 from icestream.model.effective_config import EffectiveConfig, EffectiveRetries, effective
 from icestream.model.location_rules import LocationRules, location_rules
+from icestream.model.manifest_sets import ChunkManifests
 from icestream.repository.context import Context
+from icestream.repository.manifest_pieces import PackingConfig
 from icestream.repository.spec1 import RefTimeline
 from icestream.repository.spec2 import RepoInfoTimeline
-from icestream.repository.timeline import Timeline
+from icestream.repository.timeline import KnownRefs, Timeline
 from icestream.storage.places import place_of
 from icestream.storage.protocol import Storage
 from icestream.storage.retries import RetryPolicy
@@ -38,6 +40,7 @@ def assemble(
     *,
     spec: int,
     persisted: RepositoryConfig,
+    known: KnownRefs | None = None,
 ) -> Context:
     """Return the context of a repository.
 
@@ -47,6 +50,7 @@ def assemble(
         options: What the person who opens it says.
         spec: The version of its format.
         persisted: The configuration that is stored.
+        known: Where branches and tags pointed when the configuration was read.
     """
     settings = effective(config)
     assets = Assets(storage, _asset_settings(settings, location_rules(config)))
@@ -56,7 +60,10 @@ def assemble(
         timeline = RefTimeline(assets, retry=policy)
     else:
         timeline = RepoInfoTimeline(
-            assets, retry=policy, kept_updates=settings.num_updates_per_repo_info_file
+            assets,
+            retry=policy,
+            kept_updates=settings.num_updates_per_repo_info_file,
+            known=known,
         )
     containers = ContainerSet.of(
         config.list_virtual_chunk_containers(),
@@ -70,6 +77,7 @@ def assemble(
         config=config,
         reader=VirtualReader(containers, _access(options, storage), storage),
         inline_threshold_bytes=settings.inline_chunk_threshold_bytes,
+        packing=_packing(config),
         retry=policy,
     )
 
@@ -100,11 +108,17 @@ def _policy(retries: EffectiveRetries) -> RetryPolicy:
     )
 
 
+def _packing(config: RepositoryConfig) -> PackingConfig:
+    splitting = None if config.manifest is None else config.manifest.splitting
+    return PackingConfig(config.chunk_manifests or ChunkManifests(), splitting)
+
+
 def _asset_settings(settings: EffectiveConfig, locations: LocationRules) -> AssetSettings:
     return AssetSettings(
         compression_level=settings.compression.level,
         cached_snapshot_nodes=settings.caching.num_snapshot_nodes,
         cached_chunk_refs=settings.caching.num_chunk_refs,
+        cached_manifest_bytes=settings.manifest_cache_bytes,
         cached_log_changes=settings.caching.num_transaction_changes,
         cached_chunk_bytes=settings.caching.num_bytes_chunks,
         locations=locations,

@@ -20,13 +20,12 @@ def find_chunk(
         edited, ref = edits.find(index)
         if edited:
             return None if ref is None else FoundChunk(ref)
-    for manifest_ref in array.manifests:
-        if manifest_ref.covers(index):
-            table = assets.load_manifest(manifest_ref.manifest_id).arrays.get(array.id)
-            row = table.find(index) if table is not None else -1
-            if table is not None and row >= 0:
-                ref = table.ref(row)
-                return None if ref is None else FoundChunk(ref, table, row)
+    for manifest_ref in array.manifests_with(index):
+        table = assets.load_manifest(manifest_ref.manifest_id).arrays.get(array.id)
+        row = table.find(index) if table is not None else -1
+        if table is not None and row >= 0:
+            ref = table.ref(row)
+            return None if ref is None else FoundChunk(ref, table, row)
     return None
 
 

@@ -15,7 +15,7 @@ from icestream.model.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from icestream.model.repo_info import SnapshotEntry
 from icestream.model.snapshots import RESERVED_KEY, Snapshot
 from icestream.repository.context import Context
-from icestream.repository.flush import FlushRequest, flush
+from icestream.repository.flush import Flushed, FlushRequest, flush
 from icestream.repository.rebase import rebase
 from icestream.repository.timeline import branch_moved
 
@@ -39,7 +39,7 @@ def commit(
     *,
     solver: ConflictSolver | None = None,
     rebase_tries: int = 0,
-) -> Snapshot:
+) -> Flushed:
     """Write a version on top of the branch; rebase as often as a race is lost, if allowed."""
     rebases = 0
     while True:
@@ -55,7 +55,7 @@ def commit(
         request = replace(request, base=newer, changes=changes)
 
 
-def _commit_once(context: Context, request: CommitRequest, rebases: int) -> Snapshot:
+def _commit_once(context: Context, request: CommitRequest, rebases: int) -> Flushed:
     feature = _feature_of(request.changes, request.base)
     tip = context.timeline.writable_tip(request.branch, feature)
     if tip != request.base.id:
@@ -65,14 +65,14 @@ def _commit_once(context: Context, request: CommitRequest, rebases: int) -> Snap
     if rebases:
         notes = {**metadata.get(RESERVED_KEY, {}), "rebase_attempts": rebases}
         metadata = {**metadata, RESERVED_KEY: notes}
-    snapshot = flush(
+    flushed = flush(
         context.assets, _flush_request(context, request, metadata, parent_id=request.base.id)
     )
-    context.timeline.commit(request.branch, SnapshotEntry.of(snapshot, request.base.id))
-    return snapshot
+    context.timeline.commit(request.branch, SnapshotEntry.of(flushed.snapshot, request.base.id))
+    return flushed
 
 
-def amend(context: Context, request: CommitRequest) -> Snapshot:
+def amend(context: Context, request: CommitRequest) -> Flushed:
     """Write a version in place of the newest one of the branch."""
     if context.timeline.spec == 1:
         context.timeline.amend(
@@ -96,27 +96,27 @@ def amend(context: Context, request: CommitRequest) -> Snapshot:
             kind=ErrorKind.NOT_ALLOWED,
         )
     flush_request = _flush_request(context, request, request.metadata, parent_id=replaced.parent_id)
-    snapshot = flush(context.assets, replace(flush_request, earlier_log=earlier_log))
-    entry = SnapshotEntry.of(snapshot, replaced.parent_id)
+    flushed = flush(context.assets, replace(flush_request, earlier_log=earlier_log))
+    entry = SnapshotEntry.of(flushed.snapshot, replaced.parent_id)
     context.timeline.amend(request.branch, entry, replaced.id)
-    return snapshot
+    return flushed
 
 
-def flush_detached(context: Context, request: CommitRequest) -> Snapshot:
+def flush_detached(context: Context, request: CommitRequest) -> Flushed:
     """Write a version that no branch points at."""
     context.timeline.writable_tip(request.branch, _feature_of(request.changes, request.base))
-    snapshot = flush(
+    flushed = flush(
         context.assets,
         _flush_request(context, request, request.metadata, parent_id=request.base.id),
     )
-    context.timeline.register(SnapshotEntry.of(snapshot, request.base.id))
-    return snapshot
+    context.timeline.register(SnapshotEntry.of(flushed.snapshot, request.base.id))
+    return flushed
 
 
 def write_snapshot(context: Context, base: Snapshot, changes: ChangeSet, message: str) -> Snapshot:
     """Write the files of a snapshot that the history never hears of."""
     request = CommitRequest(base=base, changes=changes, branch="", message=message, metadata={})
-    return flush(context.assets, _flush_request(context, request, {}, parent_id=base.id))
+    return flush(context.assets, _flush_request(context, request, {}, parent_id=base.id)).snapshot
 
 
 def _flush_request(
@@ -129,6 +129,7 @@ def _flush_request(
         metadata=metadata,
         spec=context.timeline.spec,
         parent_id=parent_id,
+        packing=context.packing,
         rewrite_all=request.rewrite_all,
     )
 

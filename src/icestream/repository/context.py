@@ -6,6 +6,7 @@ from typing import Any
 
 from icestream.assets.assets import Assets
 from icestream.model.config import RepositoryConfig
+from icestream.repository.manifest_pieces import PackingConfig
 from icestream.repository.timeline import Timeline
 from icestream.storage.retries import RetryPolicy
 from icestream.virtual.reader import VirtualReader
@@ -21,6 +22,8 @@ class Context:
     reader: VirtualReader
     """Reads virtual chunks, as far as the reader has consented."""
     inline_threshold_bytes: int
+    packing: PackingConfig
+    """How references are spread over manifests."""
     retry: RetryPolicy
     """How patiently a lost race is tried again."""
     commit_metadata: Mapping[str, Any] = field(default_factory=dict)

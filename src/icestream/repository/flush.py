@@ -7,17 +7,16 @@ from typing import Any
 
 from icestream.assets.assets import Assets
 from icestream.model.change_sets import ChangeSet, transaction_log
-from icestream.model.chunk_tables import ChunkTable
-from icestream.model.ids import ManifestId, NodeId, SnapshotId, new_snapshot_id
+from icestream.model.ids import ManifestId, SnapshotId, new_snapshot_id
 from icestream.model.manifests import ManifestFile
 from icestream.model.node_views import NodeView
-from icestream.model.nodes import ArrayNode, ManifestRef, Node
+from icestream.model.nodes import ArrayNode, Node
 from icestream.model.snapshots import Snapshot
 from icestream.model.times import now_micros
 from icestream.model.transaction_logs import TransactionLog, merge_logs
-from icestream.repository.chunk_index import current_table
-
-_PARALLEL_MANIFESTS = 8
+from icestream.repository.commit_statistics import CommitStatistics
+from icestream.repository.manifest_pieces import PackingConfig
+from icestream.repository.manifest_writing import ManifestJob, WrittenManifests, write_manifests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +30,27 @@ class FlushRequest:
     metadata: Mapping[str, Any]
     spec: int
     parent_id: SnapshotId
+    packing: PackingConfig
+    """How references are spread over manifests."""
     earlier_log: TransactionLog | None = None
     """The log of the commit that this one replaces."""
     rewrite_all: bool = False
     """Write the manifests of all arrays anew, not only of those with edited chunks."""
 
 
-def flush(assets: Assets, request: FlushRequest) -> Snapshot:
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """A snapshot that was written, and what that took."""
+
+    snapshot: Snapshot
+    statistics: CommitStatistics
+
+
+def flush(assets: Assets, request: FlushRequest) -> Flushed:
     """Write the files of a new snapshot; nothing points at them yet."""
     view = NodeView(request.base.nodes, dict(request.changes.nodes))
     nodes = {node.path: node for node in view.nodes()}
-    written = _write_manifests(assets, request, nodes)
+    written = write_manifests(assets, _manifest_job(request, nodes))
     nodes = {path: _relinked(node, written) for path, node in nodes.items()}
     snapshot = Snapshot(
         id=new_snapshot_id(),
@@ -57,61 +66,39 @@ def flush(assets: Assets, request: FlushRequest) -> Snapshot:
         saved = pool.submit(assets.save_snapshot, snapshot, spec=request.spec)
         assets.save_log(_log(snapshot.id, request), spec=request.spec)
         saved.result()
-    return snapshot
+    return Flushed(snapshot, written.statistics)
 
 
-def _write_manifests(
-    assets: Assets, request: FlushRequest, nodes: Mapping[str, Node]
-) -> dict[NodeId, list[tuple[ManifestFile, ChunkTable]]]:
-    """Write the manifests of arrays whose chunks changed; return them by array."""
-    edited = request.changes.chunks
-    stale = [
-        node
-        for node in nodes.values()
-        if isinstance(node, ArrayNode)
-        and (request.rewrite_all or (node.id in edited and len(edited[node.id])))
-    ]
-
-    def write(array: ArrayNode) -> list[tuple[ManifestFile, ChunkTable]]:
-        tables = plan_manifests(current_table(assets, request.changes, array))
-        locations = assets.settings.locations.of(array.path)
-        return [
-            (assets.save_manifest({array.id: table}, spec=request.spec, locations=locations), table)
-            for table in tables
-        ]
-
-    if len(stale) == 1:
-        return {stale[0].id: write(stale[0])}
-    with ThreadPoolExecutor(_PARALLEL_MANIFESTS) as pool:
-        return dict(zip((array.id for array in stale), pool.map(write, stale), strict=True))
+def _manifest_job(request: FlushRequest, nodes: Mapping[str, Node]) -> ManifestJob:
+    return ManifestJob(
+        packing=request.packing,
+        spec=request.spec,
+        arrays={node.id: node for node in nodes.values() if isinstance(node, ArrayNode)},
+        files=request.base.manifest_files,
+        edits=request.changes.chunks,
+        everything=request.rewrite_all,
+    )
 
 
-def plan_manifests(table: ChunkTable) -> list[ChunkTable]:
-    """Cut the references of an array into manifests: all in one, none where there is nothing."""
-    return [table] if len(table) else []
-
-
-def _relinked(node: Node, written: Mapping[NodeId, list[tuple[ManifestFile, ChunkTable]]]) -> Node:
-    if not isinstance(node, ArrayNode) or node.id not in written:
+def _relinked(node: Node, written: WrittenManifests) -> Node:
+    if not isinstance(node, ArrayNode) or node.id not in written.refs:
         return node
-    refs = tuple(ManifestRef(file.id, table.extents) for file, table in written[node.id])
-    return replace(node, manifests=refs)
+    return replace(node, manifests=written.refs[node.id])
 
 
 def _manifest_files(
     base: Snapshot,
     nodes: Mapping[str, Node],
-    written: Mapping[NodeId, list[tuple[ManifestFile, ChunkTable]]],
+    written: WrittenManifests,
 ) -> dict[ManifestId, ManifestFile]:
     """Return the record of exactly those manifests that the nodes refer to, ordered by id."""
-    known = {file.id: file for files in written.values() for file, _ in files}
     used = {
         ref.manifest_id
         for node in nodes.values()
         if isinstance(node, ArrayNode)
         for ref in node.manifests
     }
-    return {i: known[i] if i in known else base.manifest_files[i] for i in sorted(used)}
+    return {i: written.files.get(i) or base.manifest_files[i] for i in sorted(used)}
 
 
 def _log(snapshot_id: SnapshotId, request: FlushRequest) -> TransactionLog:

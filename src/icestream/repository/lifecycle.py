@@ -25,8 +25,8 @@ from icestream.repository.stored_configs import (
     decode_stored,
     encode_if_set,
     encode_stored,
+    find_repository,
     find_spec,
-    load_stored,
 )
 from icestream.repository.timeline import StoredConfig
 from icestream.storage.protocol import Storage, Version
@@ -46,18 +46,16 @@ class OpenRepository:
 def open_(storage: Storage, options: OpenOptions) -> OpenRepository:
     """Open the repository at a place."""
     storage = with_settings(storage, options.config)
-    spec, stored = load_stored(storage)
-    persisted = decode_stored(storage, stored, spec)
+    found = find_repository(storage)
+    persisted = decode_stored(storage, found.config, found.spec)
     given = options.config
     if given is not None:
         validate(given)
     config = persisted.merge(given) if given is not None else persisted
-    return OpenRepository(
-        assemble(storage, config, options, spec=spec, persisted=persisted),
-        options,
-        stored,
-        deepcopy(persisted),
+    context = assemble(
+        storage, config, options, spec=found.spec, persisted=persisted, known=found.known
     )
+    return OpenRepository(context, options, found.config, deepcopy(persisted))
 
 
 def create(
@@ -135,10 +133,12 @@ def _repository_exists(storage: Storage) -> AlreadyExistsError:
 def fetch_config(storage: Storage) -> RepositoryConfig | None:
     """Return the stored configuration, None if nothing is stored or there is no repository."""
     try:
-        spec, stored = load_stored(storage)
+        found = find_repository(storage)
     except RepositoryNotFoundError:
         return None
-    return None if stored.data is None else decode_stored(storage, stored, spec)
+    if found.config.data is None:
+        return None
+    return decode_stored(storage, found.config, found.spec)
 
 
 def save_config(opened: OpenRepository, *, allow_container_removal: bool) -> OpenRepository:

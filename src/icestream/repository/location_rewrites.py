@@ -80,7 +80,7 @@ def rewrite_locations(
         message=request.message,
         metadata=request.metadata,
     )
-    return written.result(id_text(commits.commit(context, commit).id))
+    return written.result(id_text(commits.commit(context, commit).snapshot.id))
 
 
 @dataclass(slots=True)

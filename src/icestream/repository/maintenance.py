@@ -178,7 +178,7 @@ class Maintenance(RepositoryCore):
             metadata=self._rewrite_metadata(metadata or {}),
             rewrite_all=True,
         )
-        return id_text(methods[commit_method](self._context, request).id)
+        return id_text(methods[commit_method](self._context, request).snapshot.id)
 
     rewrite_manifests_async = async_twin(rewrite_manifests)
 

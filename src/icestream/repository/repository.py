@@ -26,6 +26,8 @@ from icestream.repository.dependencies import Dependencies
 from icestream.repository.history import History
 from icestream.repository.inspection import Inspection
 from icestream.repository.maintenance import Maintenance
+from icestream.repository.manifest_advice import ManifestAdvisor
+from icestream.repository.preloading import Preload, likely_version
 from icestream.repository.references import References
 from icestream.repository.session import Session
 from icestream.repository.working_copy import SessionMode
@@ -47,7 +49,15 @@ class SpecVersion(IntEnum):
         return SpecVersion.v2
 
 
-class Repository(References, History, Administration, Maintenance, Inspection, Dependencies):
+class Repository(
+    References,
+    History,
+    Administration,
+    Maintenance,
+    Inspection,
+    Dependencies,
+    ManifestAdvisor,
+):
     """A repository: branches and tags over snapshots, read and written through sessions."""
 
     def __init__(self, opened: lifecycle.OpenRepository) -> None:
@@ -269,12 +279,16 @@ class Repository(References, History, Administration, Maintenance, Inspection, D
         Without `check_virtual_chunks` it returns the bytes of foreign objects that were changed
         after references to them were made, whatever they are.
         """
+        context = self._context if check_virtual_chunks else self._context.unchecked()
+        preload = Preload(context)
         if as_of is None:
+            preload.guess(likely_version(context.timeline, branch, tag, snapshot_id))
             version = self._resolve_one(branch, tag, snapshot_id)
         else:
             version = self._resolve_moment(branch, tag, snapshot_id, as_of)
-        context = self._context if check_virtual_chunks else self._context.unchecked()
-        return Session(context, context.assets.load_snapshot(version))
+        snapshot = context.assets.load_snapshot(version)
+        preload.follow(version)
+        return Session(context, snapshot, preload=preload)
 
     readonly_session_async = async_twin(readonly_session)
 
@@ -306,10 +320,13 @@ class Repository(References, History, Administration, Maintenance, Inspection, D
         session.commit(message, metadata, rebase_with=rebase_with, rebase_tries=rebase_tries)
 
     def _session_on(self, branch: str, mode: SessionMode, feature: str | None = None) -> Session:
+        preload = Preload(self._context)
+        preload.guess(self._context.timeline.known.branches.get(branch))
         self._context.assets.storage.check_conditional_writes()
         tip = self._context.timeline.writable_tip(branch, feature)
         snapshot = self._context.assets.load_snapshot(tip)
-        return Session(self._context, snapshot, branch=branch, mode=mode)
+        preload.follow(tip)
+        return Session(self._context, snapshot, branch=branch, mode=mode, preload=preload)
 
     def _resolve_moment(
         self, branch: str | None, tag: str | None, snapshot_id: str | None, as_of: datetime

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from icestream.errors import ErrorKind, InvalidInputError, NodeNotFoundError, SessionStateError
 from icestream.model.chunk_refs import ChunkType, kind_of
 from icestream.model.config import RepositoryConfig
@@ -13,9 +15,16 @@ from icestream.model.paths import absolute
 from icestream.model.snapshots import Snapshot
 from icestream.repository import chunk_moves, commits, node_moves
 from icestream.repository.async_twins import async_twin
+from icestream.repository.commit_statistics import CommitStatistics
 from icestream.repository.context import Context
 from icestream.repository.diffs import Diff, diff_of_changes
-from icestream.repository.location_listing import all_locations, stream_locations
+from icestream.repository.flush import Flushed
+from icestream.repository.location_listing import (
+    all_locations,
+    stream_location_batches,
+    stream_locations,
+)
+from icestream.repository.preloading import Preload
 from icestream.repository.rebase import rebase
 from icestream.repository.working_copy import SessionMode, WorkingCopy
 from icestream.zarr_store.store import IcestreamStore
@@ -31,9 +40,12 @@ class Session:
         *,
         branch: str | None = None,
         mode: SessionMode = SessionMode.readonly,
+        preload: Preload | None = None,
     ) -> None:
         self._copy = WorkingCopy(context, snapshot, mode)
+        self._preload = preload
         self._branch = branch
+        self._commit_statistics: CommitStatistics | None = None
 
     # -- what it is -----------------------------------------------------------------------------
 
@@ -61,6 +73,13 @@ class Session:
     def config(self) -> RepositoryConfig:
         """The configuration of the repository, as the session uses it."""
         return self._copy.context.config
+
+    def preload_finished(self, timeout: float | None = None) -> bool:
+        """Wait until no manifest is being loaded ahead of reading, at most `timeout` seconds.
+
+        Nobody has to: a read that needs a manifest which is on its way waits for that one only.
+        """
+        return self._preload is None or self._preload.finished(timeout)
 
     @property
     def store(self) -> IcestreamStore:
@@ -95,7 +114,7 @@ class Session:
                 "(icestream.xarray.to_icestream does so), or repo.readonly_session() for reading",
                 kind=ErrorKind.PICKLE,
             )
-        return self.__dict__
+        return {**self.__dict__, "_preload": None}  # threads stay in their process
 
     # -- changes --------------------------------------------------------------------------------
 
@@ -132,13 +151,13 @@ class Session:
             SessionStateError: There is nothing to commit, or the session cannot commit.
         """
         with self._copy.lock:
-            snapshot = commits.commit(
+            flushed = commits.commit(
                 self._copy.context,
                 self._commit_request(message, metadata, allow_empty=allow_empty),
                 solver=rebase_with,
                 rebase_tries=rebase_tries,
             )
-            return self._finish(snapshot)
+            return self._finish(flushed)
 
     commit_async = async_twin(commit)
 
@@ -180,6 +199,11 @@ class Session:
             )
 
     rebase_async = async_twin(rebase)
+
+    @property
+    def commit_statistics(self) -> CommitStatistics | None:
+        """What the commit of this session read, wrote and linked; None before it."""
+        return self._commit_statistics
 
     # -- forks ----------------------------------------------------------------------------------
 
@@ -262,6 +286,18 @@ class Session:
             self._copy, prefix=prefix, array_path=array_path, distinct=distinct, stored=stored
         )
 
+    def iter_virtual_chunk_location_batches(
+        self, *, prefix: str | None = None, array_path: str | None = None, stored: bool = False
+    ) -> Iterator[pa.ChunkedArray]:
+        """Yield distinct locations of virtual chunks as Arrow texts, one column per manifest.
+
+        The arguments are those of `iter_virtual_chunk_locations`. Where every chunk is an object
+        of its own, this is several times faster: no Python text is made.
+        """
+        return stream_location_batches(
+            self._copy, prefix=prefix, array_path=array_path, stored=stored
+        )
+
     async def chunk_coordinates(
         self, array_path: str, batch_size: int = 1000
     ) -> AsyncIterator[tuple[int, ...]]:
@@ -338,10 +374,11 @@ class Session:
             metadata={**self._copy.context.commit_metadata, **(metadata or {})},
         )
 
-    def _finish(self, snapshot: Snapshot) -> str:
+    def _finish(self, flushed: Flushed) -> str:
         """Become a read-only view of what was just written."""
         self._copy.mode = SessionMode.readonly
-        self._copy.start_over(snapshot)
+        self._copy.start_over(flushed.snapshot)
+        self._commit_statistics = flushed.statistics
         return self.snapshot_id
 
 

@@ -35,7 +35,12 @@ from icestream.model.repo_info import (
     tag_was_deleted,
 )
 from icestream.model.times import now_micros
-from icestream.repository.timeline import StoredConfig, branch_moved, config_was_saved_by_another
+from icestream.repository.timeline import (
+    KnownRefs,
+    StoredConfig,
+    branch_moved,
+    config_was_saved_by_another,
+)
 from icestream.storage.protocol import Version
 from icestream.storage.retries import RetryPolicy
 
@@ -47,6 +52,8 @@ class RefTimeline:
     """Reads and writes the objects below `refs/`, and `config.yaml`."""
 
     spec = 1
+    known = KnownRefs()
+    """Nothing: a reference is one small object, which is read when it is needed."""
 
     def __init__(self, assets: Assets, *, retry: RetryPolicy) -> None:
         self._assets = assets

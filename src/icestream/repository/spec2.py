@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from icestream.assets import layout
 from icestream.assets.assets import Assets
@@ -12,7 +13,12 @@ from icestream.model.ids import SnapshotId, id_text
 from icestream.model.ops_log import Update, UpdateType
 from icestream.model.repo_info import RepoInfo, SnapshotEntry
 from icestream.model.times import now_micros
-from icestream.repository.timeline import StoredConfig, branch_moved, config_was_saved_by_another
+from icestream.repository.timeline import (
+    KnownRefs,
+    StoredConfig,
+    branch_moved,
+    config_was_saved_by_another,
+)
 from icestream.storage.retries import RetryPolicy
 
 EXTENSION_COPY_KEY = "icestream.config"
@@ -27,14 +33,30 @@ class RepoInfoTimeline:
 
     spec = 2
 
-    def __init__(self, assets: Assets, *, retry: RetryPolicy, kept_updates: int) -> None:
+    def __init__(
+        self,
+        assets: Assets,
+        *,
+        retry: RetryPolicy,
+        kept_updates: int,
+        known: KnownRefs | None = None,
+    ) -> None:
         self._assets = assets
         self._retry = retry
         self._kept_updates = kept_updates
+        self.known = known or KnownRefs()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # only good for guessing, and there may be many
+        return {**self.__dict__, "known": KnownRefs()}
 
     def load(self) -> RepoInfo:
         """Return the newest repo info."""
-        return self._assets.load_repo_info()[0]
+        return self._seen(self._assets.load_repo_info()[0])
+
+    def _seen(self, info: RepoInfo) -> RepoInfo:
+        self.known = KnownRefs(info.branches, info.tags)
+        return info
 
     def update(self, change: Change, *, even_if_read_only: bool = False) -> RepoInfo:
         """Replace the repo info with `change(newest)`, however many writers compete.
@@ -69,7 +91,7 @@ class RepoInfoTimeline:
             except CommitUnknownError as error:
                 unknown = error
                 continue
-            return changed
+            return self._seen(changed)
         raise ConflictError(
             f"the repo object kept changing through {self._retry.max_tries} tries; "
             "try again, or raise repo_update_retries in the configuration",

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from icestream.assets import layout
 from icestream.assets.assets import Assets, AssetSettings
@@ -26,7 +27,7 @@ from icestream.model.repo_info import MAIN_BRANCH
 from icestream.repository.context import Context
 from icestream.repository.spec1 import RefTimeline
 from icestream.repository.spec2 import RepoInfoTimeline
-from icestream.repository.timeline import StoredConfig, Timeline
+from icestream.repository.timeline import KnownRefs, StoredConfig, Timeline
 from icestream.storage.protocol import ObjectInfo, Storage
 from icestream.storage.retries import RetryPolicy
 
@@ -42,7 +43,16 @@ def find_spec(storage: Storage) -> int | None:
     return None
 
 
-def load_stored(storage: Storage) -> tuple[int, StoredConfig]:
+@dataclass(frozen=True, slots=True)
+class FoundRepository:
+    """What is learnt of a repository when it is opened."""
+
+    spec: int
+    config: StoredConfig
+    known: KnownRefs | None = None
+
+
+def find_repository(storage: Storage) -> FoundRepository:
     """Return the format version of the repository at a place, and its stored configuration."""
     assets = Assets(storage, AssetSettings())
     timelines: tuple[Timeline, ...] = (
@@ -50,10 +60,10 @@ def load_stored(storage: Storage) -> tuple[int, StoredConfig]:
         RefTimeline(assets, retry=RetryPolicy()),
     )
     try:
-        return 2, timelines[0].load_config()
+        return FoundRepository(2, timelines[0].load_config(), timelines[0].known)
     except NotFoundError:
         if find_spec(storage) == 1:
-            return 1, timelines[1].load_config()
+            return FoundRepository(1, timelines[1].load_config())
     raise RepositoryNotFoundError(
         f"there is no repository at {storage!r}; create one with Repository.create"
     )

@@ -1,7 +1,7 @@
 """The port to the record of branches, tags and history, which differs between format versions."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from icestream.errors import ConflictError, ErrorKind
@@ -22,10 +22,22 @@ class StoredConfig:
     """A second copy of what icechunk drops when it saves a configuration (format version 2)."""
 
 
+@dataclass(frozen=True, slots=True)
+class KnownRefs:
+    """Where branches and tags pointed when somebody last looked; they may have moved since."""
+
+    branches: Mapping[str, SnapshotId] = field(default_factory=dict)
+    tags: Mapping[str, SnapshotId] = field(default_factory=dict)
+
+
 class Timeline(Protocol):
     """Where branches and tags point, and which snapshot came before which."""
 
     spec: int
+
+    @property
+    def known(self) -> KnownRefs:
+        """What can be said of branches and tags without a request."""
 
     def branches(self) -> Mapping[str, SnapshotId]:
         """Return all branches."""

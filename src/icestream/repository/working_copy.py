@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from icestream.errors import (
@@ -295,6 +296,13 @@ class WorkingCopy:
             raise needs_spec2("a relative location")
         containers = self.context.reader.containers
         return containers.stored_texts(locations, relative=relative, validate=validate)
+
+    def refused_locations(
+        self, locations: pa.ChunkedArray, *, relative: bool | None, validate: bool
+    ) -> npt.NDArray[np.bool_]:
+        """Tell for which locations `stored_locations` raises."""
+        containers = self.context.reader.containers
+        return containers.refused(locations, relative=relative, validate=validate)
 
     def absolute_locations(self, locations: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return stored virtual locations as absolute ones."""

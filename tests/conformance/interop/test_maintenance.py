@@ -295,6 +295,7 @@ def test_rewritten_manifests_are_read_by_both(original, pair, library):
         opened = open_repository(reader, pair.ours)
         assert all_values(opened) == content
         after = {file.id for file in opened.list_manifest_files(made)}
-        assert len(after) == len(before)
+        # small arrays share a manifest here; icechunk writes one for each
+        assert len(after) == (1 if library is icestream else 2)
         assert not after & before
         assert "splitting_config" in next(opened.ancestry(branch="main")).metadata["__icechunk"]

@@ -194,6 +194,16 @@ def test_settings_are_loaded_from_standard_input(run, address) -> None:
     assert run("config", "show", address, "-o", "json").data == {"compression": {"level": 7}}
 
 
+def test_manifest_sets_are_loaded_and_shown_at_the_top(run, address) -> None:
+    sets = {"sets": [{"small": {"max-manifest-size": 10, "cardinality": None}}]}
+    document = "chunk-manifests: {sets: [small: {max-size: 1_0, cardinality: null}]}"
+
+    assert run("config", "load", address, "-", input=document).exit_code == 0
+
+    assert run("config", "show", address, "-o", "json").data == {"chunk-manifests": sets}
+    assert run("config", "show", address).stdout.startswith("chunk-manifests:\n")
+
+
 @pytest.mark.parametrize(
     ("setting", "fault"),
     [
@@ -201,6 +211,8 @@ def test_settings_are_loaded_from_standard_input(run, address) -> None:
         (("compression.levl", "5"), "there is no setting compression.levl"),
         (("storage.retries.max_tries", "5"), "storage settings are not part"),
         (("compression", "{level: "), "compression"),
+        (("chunk-manifests", "{rules: [{target: x}]}"), "rules[0].target: there is no set 'x'"),
+        (("chunk-manifests.preload.max-manifests", "3"), "chunk-manifests is set as a whole"),
     ],
 )
 def test_bad_settings_are_refused(run, address, setting, fault) -> None:
@@ -250,9 +262,9 @@ def test_files_are_shown_as_json(run, repo, address) -> None:
 
     assert run("inspect", "repo", address).data["branches"] == {"main": repo.lookup_branch("main")}
     assert run("inspect", "snapshot", address).data["id"] == repo.lookup_branch("main")
-    assert run("inspect", "manifest", address, manifest["id"]).data["total_chunk_refs"] == 4
+    assert run("inspect", "manifest", address, manifest["manifest"]).data["total_chunk_refs"] == 4
     assert run("inspect", "log", address).data["updated_chunks"][0]["chunks"] == [[0, 0], [0, 1]]
-    assert manifest["num_chunk_refs"] == 4
+    assert manifest["references"] == 4
 
 
 def test_every_error_but_a_bug_has_an_exit_code_of_its_own() -> None:

@@ -56,7 +56,7 @@ def test_storage_settings_that_another_program_saved_are_read():
 
 
 UNKNOWN_EVERYWHERE = """
-icestream: {version: 1, chunk-manifests: {sets: [a, !b 3]}}
+icestream: {version: 1, chunk-colours: {sets: [a, !b 3]}}
 compression: {level: 3, window: 9}
 virtual_chunk_containers:
   s3://a/:
@@ -87,7 +87,7 @@ def test_unknown_keys_at_every_level_survive_a_change(encode: Encode, decode: De
 
     tree = decode_flex(encode_config_flex(decode(encode(config), name="config")), name="x")
 
-    assert tree["icestream"] == {"version": 1, "chunk-manifests": {"sets": ["a", {"b": 3}]}}
+    assert tree["icestream"] == {"version": 1, "chunk-colours": {"sets": ["a", {"b": 3}]}}
     assert tree["compression"] == {"level": 5, "window": 9}
     container = tree["virtual_chunk_containers"]["s3://a/"]
     assert container["owner"] == "someone"

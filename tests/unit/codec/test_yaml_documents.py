@@ -5,7 +5,14 @@ import pytest
 import yaml
 
 from icestream.codec import yaml_documents
-from icestream.codec.yaml_documents import MAX_BYTES, MAX_DEPTH, Tagged, dump_yaml, load_yaml
+from icestream.codec.yaml_documents import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    Tagged,
+    dump_yaml,
+    load_yaml,
+    load_yaml_stream,
+)
 from icestream.errors import ErrorKind, FormatError
 
 
@@ -159,3 +166,15 @@ def test_long_lines_and_keys_come_back():
 
 def _staircase(depth: int) -> str:
     return "".join(f"{' ' * i}a:\n" for i in range(depth))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"), [("", []), ("a: 1", [{"a": 1}]), ("--- 1\n---\n--- [2]\n", [1, None, [2]])]
+)
+def test_a_stream_has_any_number_of_documents(text: str, values: list[Any]):
+    assert load_yaml_stream(text.encode(), name="stream.yaml") == values
+
+
+def test_anchors_end_with_their_document():
+    with pytest.raises(FormatError, match=r"stream\.yaml: alias 'x' names nothing|no valid YAML"):
+        load_yaml_stream(b"--- &x 1\n--- *x\n", name="stream.yaml")

@@ -87,3 +87,16 @@ def test_a_manifest_covers_its_extents_and_everything_without_extents():
 def test_the_bounding_box_is_tight():
     index = np.array([[1, 9], [4, 2]], np.uint32)
     assert bounding_box(index) == ((1, 5), (2, 10))
+
+
+def test_manifests_of_an_array_are_found_by_their_boxes() -> None:
+    def ref(number: int, *extents: tuple[int, int]) -> ManifestRef:
+        return ManifestRef(ManifestId(bytes([number] * 12)), extents)
+
+    boxes = [ref(i, (10 * i, 10 * i + 10), (0, 5)) for i in range(20)]
+    shape = (DimensionShape(200, 200, 1), DimensionShape(5, 5, 1))
+    for refs in (boxes[:3], boxes, [*boxes, ref(99)]):
+        array = ArrayNode(NodeId(bytes(8)), "/a", b"", shape, manifests=tuple(refs))
+        for index in [(0, 0), (25, 4), (29, 0), (199, 4)]:
+            expected = [ref for ref in refs if ref.covers(index)]
+            assert list(array.manifests_with(index)) == expected

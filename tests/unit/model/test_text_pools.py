@@ -101,3 +101,17 @@ def test_a_part_of_a_pool_packs_without_the_rest() -> None:
     _, pool = encode_texts(COLUMNS["all different"])
     assert len(pack_pool(pool.slice(50_000, 10))) < 2_000
     assert unpack_pool(pack_pool(NO_POOL)).to_pylist() == []
+
+
+def test_pools_that_columns_share_are_linked_once() -> None:
+    first_code, first = encode_texts(["a", "b", None])
+    second_code, second = encode_texts(["c", "a"])
+
+    code, pool = concat_texts(
+        [(first_code, first), (second_code, second), (None, NO_POOL), (first_code, first)],
+        [3, 2, 1, 3],
+    )
+
+    assert len(pool) == len(first) + len(second)
+    texts = decode_texts(code, pool, 9).to_pylist()
+    assert texts == ["a", "b", None, "c", "a", None, "a", "b", None]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 import zarr
-from tests.builders import repository
+from tests.builders import one_manifest_per_array, repository
 
 from icestream.assets import layout
 from icestream.errors import AccessError, InvalidInputError, RefNotFoundError
@@ -113,7 +113,7 @@ def test_containers_are_told_from_the_configuration_alone() -> None:
 
 def test_a_manifest_that_many_snapshots_share_is_read_and_counted_once() -> None:
     storage = CountingStorage(in_memory_storage())
-    repo = repository(storage)
+    repo = repository(storage, config=one_manifest_per_array())
     set_refs(repo, "x", [ONE, TWO])
     for i in range(3):
         set_refs(repo, f"y{i}", [THREE])
@@ -354,7 +354,7 @@ def test_uncommitted_references_are_listed_too() -> None:
 
 def test_listing_reads_a_manifest_only_when_it_comes_to_it() -> None:
     storage = CountingStorage(in_memory_storage())
-    repo = repository(storage)
+    repo = repository(storage, config=one_manifest_per_array())
     set_refs(repo, "x", [ONE])
     set_refs(repo, "y", [TWO])
     copy = Repository.open(storage).readonly_session("main")._copy

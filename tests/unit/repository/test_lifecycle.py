@@ -7,8 +7,12 @@ from tests.builders import array_of, repository, repository_with_array, values
 
 from icestream import (
     CachingConfig,
+    ChunkManifests,
     CompressionConfig,
     ManifestConfig,
+    ManifestPreload,
+    ManifestRule,
+    ManifestSet,
     RepositoryConfig,
     StorageRetriesSettings,
     StorageSettings,
@@ -240,6 +244,46 @@ def test_settings_that_icechunk_drops_when_it_saves_are_restored(spec, tmp_path)
     assert repo.config.inline_chunk_threshold_bytes == 77
     repo.save_config()
     assert Repository.open(storage).config.get_virtual_chunk_container("models") is not None
+
+
+@SPECS
+def test_manifest_sets_are_stored_and_can_be_changed_for_one_process(spec, tmp_path):
+    storage = local_filesystem_storage(str(tmp_path))
+    config, given = RepositoryConfig(), RepositoryConfig()
+    config.chunk_manifests = ChunkManifests((ManifestSet("small", 10, cardinality=None),))
+    Repository.create(storage, config, spec_version=spec)
+    given.chunk_manifests = ChunkManifests(preload=ManifestPreload(arrays=("/time",)))
+
+    both = Repository.open(storage, given).config.chunk_manifests
+
+    assert both == config.chunk_manifests.merge(given.chunk_manifests)
+    assert Repository.open(storage).config.chunk_manifests == config.chunk_manifests
+
+
+@SPECS
+def test_manifest_sets_come_back_after_icechunk_saved_a_configuration(spec, tmp_path):
+    storage = local_filesystem_storage(str(tmp_path))
+    config = RepositoryConfig()
+    config.chunk_manifests = ChunkManifests((ManifestSet("small", 10, cardinality=None),))
+    Repository.create(storage, config, spec_version=spec)
+    theirs = icechunk.Repository.open(icechunk.local_filesystem_storage(str(tmp_path)))
+    theirs.reopen(icechunk.RepositoryConfig(inline_chunk_threshold_bytes=77)).save_config()
+
+    with pytest.warns(UserWarning, match="taken from a copy"):
+        repo = Repository.open(storage)
+
+    assert repo.config.chunk_manifests == config.chunk_manifests
+
+
+def test_manifest_sets_with_faults_are_neither_used_nor_saved():
+    repo = repository()
+    faulty = RepositoryConfig()
+    faulty.chunk_manifests = ChunkManifests(rules=(ManifestRule("nowhere"),))
+
+    with pytest.raises(InvalidInputError, match=r"rules\[0\]\.target: there is no set 'nowhere'"):
+        repo.reopen(faulty)
+    with pytest.raises(InvalidInputError, match=r"rules\[0\]\.target"):
+        Repository.create(in_memory_storage(), faulty)
 
 
 def test_the_copy_of_settings_is_not_shown_among_the_metadata_and_survives_them():

@@ -7,7 +7,7 @@ import icechunk
 import numpy as np
 import pytest
 import zarr
-from tests.builders import repository
+from tests.builders import one_manifest_per_array, repository
 from tests.histories import InterruptingStorage
 from tests.tables import refs_of
 
@@ -141,7 +141,7 @@ def test_a_rewrite_is_one_commit_that_changes_nothing_for_readers() -> None:
 
 def test_manifests_in_which_no_text_changes_are_kept() -> None:
     storage = CountingStorage(in_memory_storage())
-    repo = repository(storage)
+    repo = repository(storage, config=one_manifest_per_array())
     fill(repo)
     fill(repo, "elsewhere", ["s3://else/x.nc"])
     declare(repo, hourly())
@@ -255,7 +255,7 @@ def test_relative_locations_need_the_newer_format() -> None:
 
 def test_a_branch_that_moves_meanwhile_is_a_conflict() -> None:
     storage = InterruptingStorage(in_memory_storage())
-    repo = repository(storage)
+    repo = repository(storage, config=one_manifest_per_array())
     fill(repo)
     declare(repo, hourly())
     other = Repository.open(storage)

@@ -1,0 +1,1 @@
+"""Which references go to which manifest: pure functions over pieces of arrays."""
