@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from benchmarks import opening_operations, packing_operations, virtual_operations
+from benchmarks import ledger_measures, opening_operations, packing_operations, virtual_operations
 from benchmarks.cases import Case, Inputs, repository_folder
 from benchmarks.columns import CHECKSUM, ReferenceColumns, build_columns, grid_of
 from benchmarks.libraries import ICECHUNK
@@ -160,6 +160,7 @@ OPERATIONS: dict[str, Callable[[Run], Metrics]] = {
         *virtual_operations.OPERATIONS,
         *opening_operations.OPERATIONS,
         *packing_operations.OPERATIONS,
+        *ledger_measures.OPERATIONS,
     )
 }
 

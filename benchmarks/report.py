@@ -6,6 +6,7 @@ import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,12 @@ _UNITS = {
     "read_kb": "kB read",
     "round_trips": "round trips in a row",
     "later_ms": "ms to read, 0.2 s after opening",
+    "storage_requests": "requests to storage",
+    "mb_per_s": "MB/s",
 }
 _BESIDE = {"cpu_s": "wall_s", "wall_s": "cpu_s"}
 """The measure that is printed in brackets behind another."""
-_MORE_IS_BETTER = {"chunks_per_s"}
+_MORE_IS_BETTER = {"chunks_per_s", "mb_per_s"}
 
 
 def summarise(runner: Runner, row: Row) -> dict[str, Any]:
@@ -46,9 +49,9 @@ def summarise(runner: Runner, row: Row) -> dict[str, Any]:
         "operation": row.title.strip(),
         "case": row.case.to_json(),
         "measure": row.measure,
-        "icechunk": peer,
+        "icechunk": peer if row.has_peer else None,
         "icestream": ours,
-        "times_better": better / worse if worse else None,
+        "times_better": better / worse if worse and row.has_peer else None,
         "to_reach": str(row.target) if row.target else None,
         "ok": row.target.is_met(ours, peer) if row.target else None,
         "icechunk_scaled_from": row.peer_references,
@@ -72,7 +75,7 @@ def print_table(runner: Runner, rows: Sequence[Row], console: Console) -> None:
         table.add_row(
             "" if row.title == title else escape(row.title),
             _UNITS[row.measure],
-            _cell(found["icechunk"], beside and beside[0]) + scaled,
+            _cell(found["icechunk"], beside and beside[0]) + scaled if row.has_peer else "-",
             _cell(found["icestream"], beside and beside[1]),
             f"{ratio:.1f}" if ratio else "-",
             found["to_reach"] or "-",
@@ -123,9 +126,11 @@ def _processor() -> str:
 
 
 def _values(runner: Runner, row: Row, measure: str) -> tuple[float, float]:
-    """Return what icechunk and icestream need."""
-    peer = runner.value((ICECHUNK, row.peer_case), measure) * row.peer_scale
-    return peer, runner.value((ICESTREAM, row.case), measure)
+    """Return what icechunk and icestream need; no number where icechunk cannot do it."""
+    ours = runner.value((ICESTREAM, row.case), measure)
+    if not row.has_peer:
+        return nan, ours
+    return runner.value((ICECHUNK, row.peer_case), measure) * row.peer_scale, ours
 
 
 def _cell(value: float, beside: float | None) -> str:

@@ -46,6 +46,8 @@ class Row:
     """How many references icechunk gets, when fewer: its result is scaled up."""
     peer_repeat: int | None = None
     """How often icechunk runs at most: where it takes long, once says enough."""
+    has_peer: bool = True
+    """Whether icechunk can do it at all."""
 
     @property
     def peer_case(self) -> Case:
@@ -69,6 +71,7 @@ class Group:
     is_long: bool = False
     peer_references: int | None = None
     peer_repeat: int | None = None
+    has_peer: bool = True
 
     def rows(self) -> Iterator[Row]:
         """Yield one row per measure."""
@@ -81,6 +84,7 @@ class Group:
                 is_long=self.is_long,
                 peer_references=self.peer_references,
                 peer_repeat=self.peer_repeat,
+                has_peer=self.has_peer,
             )
 
 
@@ -190,6 +194,7 @@ _PACKING_GROUPS: tuple[Group, ...] = (
             case=_case("read_coordinate_beside", references),
             targets={"read_kb": None, "wall_ms": None},
             is_long=references > MILLION,
+            has_peer=references <= MILLION,  # icechunk takes minutes to write ten million
         )
         for references in (10_000, MILLION, 10 * MILLION)
     ),
@@ -199,8 +204,57 @@ _PACKING_GROUPS: tuple[Group, ...] = (
             case=_case("append_to_split_array", references),
             targets={"wall_ms": None, "cpu_s": None},
             is_long=references > MILLION,
+            has_peer=references <= MILLION,  # icechunk takes minutes to write ten million
         )
         for references in (10_000, 100_000, MILLION, 10 * MILLION)
+    ),
+)
+
+_LEDGER_GROUPS: tuple[Group, ...] = (
+    Group(
+        title="ledger: append a transaction without output, open handle",
+        case=_case("append_without_output", 1_000),
+        targets={"storage_requests": Target(4), "wall_ms": None},
+        has_peer=False,
+    ),
+    *(
+        Group(
+            title=f"ledger: plan the next of {count:,} transactions",
+            case=_case("plan_transaction", count),
+            targets={"storage_requests": Target(8), "wall_ms": None},
+            has_peer=False,
+        )
+        for count in (1_000, 10_000, 100_000)
+    ),
+    Group(
+        title="  the same by scanning 100,000 deeply",
+        case=_case("scan_chain_deeply", 100_000),
+        targets={"storage_requests": None, "wall_ms": None},
+        has_peer=False,
+    ),
+    Group(
+        title="ledger: verify 10,000 blocks on disk",
+        case=_case("verify_blocks_on_disk", 10_000),
+        targets={"wall_s": Target(10)},
+        has_peer=False,
+    ),
+    Group(
+        title="ledger: logical hash of numbers",
+        case=_case("hash_numbers", 4 * MILLION),
+        targets={"mb_per_s": Target(200, at_least=True)},
+        has_peer=False,
+    ),
+    Group(
+        title="ledger: logical hash of texts",
+        case=_case("hash_texts", 4 * MILLION),
+        targets={"mb_per_s": Target(50, at_least=True)},
+        has_peer=False,
+    ),
+    Group(
+        title="ledger: snapshot of 1 M rows into 1 M records, Spark",
+        case=_case("merge_snapshot_on_spark"),
+        targets={"wall_s": None},
+        has_peer=False,
     ),
 )
 
@@ -286,6 +340,7 @@ GROUPS: tuple[Group, ...] = (
     *_VIRTUAL_GROUPS,
     *_OPENING_GROUPS,
     *_PACKING_GROUPS,
+    *_LEDGER_GROUPS,
 )
 
 

@@ -9,7 +9,7 @@ import typer
 
 from icestream.cli.addresses import Target
 from icestream.cli.output import OutputFormat, output_of
-from icestream.cli.results import Result
+from icestream.cli.results import Document, Result
 from icestream.errors import (
     AccessError,
     AlreadyExistsError,
@@ -22,6 +22,7 @@ from icestream.errors import (
     NotFoundError,
     ReadOnlyError,
     SessionStateError,
+    SourceError,
     StorageError,
 )
 
@@ -37,10 +38,10 @@ EXIT_CODES: dict[type[IcestreamError], int] = {
     CommitUnknownError: 5,
     FormatError: 6,
     IntegrityError: 6,
+    SourceError: 7,
 }
 """By class of error; any other failure ends with 1."""
 
-_Address = Annotated[str, typer.Argument(help="Directory or URL of the repository.")]
 _Region = Annotated[str | None, typer.Option(help="Region of an s3:// bucket.")]
 _Endpoint = Annotated[
     str | None, typer.Option(metavar="URL", help="Where the store is, if not at its usual place.")
@@ -59,13 +60,14 @@ def new_group(help_text: str) -> typer.Typer:
 
 
 def command[**P](
-    app: typer.Typer, name: str
+    app: typer.Typer, name: str, *, of: str = "repository"
 ) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
-    """Register a function as a command.
+    """Register a function as a command; `of` says what is at its address.
 
     The function takes a `Target` first and returns what to show. On the command line the target
     is the address and the options of the connection; `--output` says how to show the result.
     """
+    address_type = Annotated[str, typer.Argument(help=f"Directory or URL of the {of}.")]
 
     def register(function: Callable[P, Result]) -> Callable[P, Result]:
         call: Callable[..., Result] = function
@@ -75,7 +77,7 @@ def command[**P](
             _show(output, lambda: call(Target(address=address, **connection), **arguments))
 
         target, *own = inspect.signature(function, eval_str=True).parameters.values()
-        address = target.replace(name="address", annotation=_Address)
+        address = target.replace(name="address", annotation=address_type)
         _set_signature(run, [address, *_keywords(own, {**_CONNECTION, **_SHOWN})])
         run.__doc__ = function.__doc__
         app.command(name)(run)
@@ -107,10 +109,13 @@ def local_command[**P](
 def _show(output: OutputFormat, call: Callable[[], Result]) -> None:
     shown = output_of(output)
     try:
-        shown.show(call())
+        result = call()
     except IcestreamError as error:
         shown.show_error(error)
         sys.exit(exit_code(error))
+    shown.show(result)
+    if isinstance(result, Document) and result.exit_code:
+        sys.exit(result.exit_code)
 
 
 def _set_signature(run: Callable[..., None], parameters: list[inspect.Parameter]) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from icestream.cli import (
     config,
+    dataset,
     history,
     inspection,
     maintenance,
@@ -32,6 +33,7 @@ app.add_typer(maintenance.app)
 app.add_typer(inspection.app, name="inspect")
 app.add_typer(manifests.app, name="manifests")
 app.add_typer(sources.app, name="sources")
+app.add_typer(dataset.app, name="dataset")
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001  typer calls it with the option's value

@@ -26,6 +26,8 @@ class Document:
 
     text: str
     data: Any
+    exit_code: int = 0
+    """With which the command ends, where it tells of something wrong."""
 
 
 @dataclass(frozen=True, slots=True)

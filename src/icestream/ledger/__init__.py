@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from icestream.ledger.dataset import Dataset
     from icestream.ledger.dataset_versions import DatasetVersion
     from icestream.ledger.ingestion import IngestSettings
+    from icestream.ledger.transactions import TransformOutput
     from icestream.ledger.workspace import Workspace
 
 _MODULES = {
@@ -91,6 +92,7 @@ _MODULES = {
     "dataset": ("Dataset",),
     "dataset_versions": ("DatasetVersion",),
     "ingestion": ("IngestSettings",),
+    "transactions": ("TransformOutput",),
     "workspace": ("Workspace",),
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
@@ -124,6 +126,7 @@ __all__ = [
     "SetTransform",
     "SetVocab",
     "Timestamp",
+    "TransformOutput",
     "TransformPlan",
     "UpToDate",
     "VerificationReport",

@@ -44,19 +44,15 @@ from icestream.ledger.chain.planning import TransformPlan, UpToDate, plan_transf
 from icestream.ledger.chain.rewriting import CompactionLimits, RewriteResult
 from icestream.ledger.chain.states import ChainState
 from icestream.ledger.chain.stored_blocks import StoredBlock
-from icestream.ledger.chain.verification import (
-    VerificationOptions,
-    VerificationReport,
-    verify_chain,
-)
+from icestream.ledger.chain.verification import VerificationReport
 from icestream.ledger.data.ingest_plan import IngestInput
-from icestream.ledger.data_writing import AddedData, add_data
+from icestream.ledger.data_writing import AddedData, add_data, next_system_time
 from icestream.ledger.dataset_versions import DatasetVersion
 from icestream.ledger.ingestion import IngestSettings, poll_source, pushed_input
-from icestream.ledger.slice_files import check_slice_content, slice_merger
+from icestream.ledger.slice_files import slice_merger
+from icestream.ledger.transactions import TransformOutput, write_transform
+from icestream.ledger.verifying import THREADS, verify_dataset
 from icestream.storage.protocol import Storage
-
-_THREADS = 8
 
 
 class Dataset:
@@ -294,7 +290,7 @@ class Dataset:
         added: list[AddedData] = []
         has_more = True
         while has_more:
-            moment = max(Timestamp.now(), self.state.head.block.system_time)
+            moment = next_system_time(self.state)
             polled = poll_source(self.state, settings, system_time=moment)
             if polled is None:
                 break
@@ -347,6 +343,22 @@ class Dataset:
         """
         return plan_transform(self._chain, {given.dataset_id: given.chain for given in inputs})
 
+    def write_transform(
+        self, plan: TransformPlan, output: TransformOutput, *, system_time: Timestamp | None = None
+    ) -> AddedData:
+        """Append a transaction of a derivative dataset, also if nothing came out of it.
+
+        Args:
+            plan: From `plan_transform`.
+            output: What the query made of the new records.
+            system_time: Of the blocks and records; the time of the clock, if None.
+
+        Raises:
+            InvalidInputError: The output does not fit, or the plan is for another block.
+            ConflictError: Somebody else appended first; nothing of the transaction is visible.
+        """
+        return write_transform(self._chain, plan, output, system_time=system_time)
+
     # -- care -------------------------------------------------------------------------------------
 
     def verify(
@@ -355,7 +367,7 @@ class Dataset:
         checks_content: bool = True,
         since: Multihash | None = None,
         inputs: Iterable["Dataset"] = (),
-        threads: int = _THREADS,
+        threads: int = THREADS,
     ) -> VerificationReport:
         """Verify every block against its hash and the rules, every file against its block.
 
@@ -370,13 +382,13 @@ class Dataset:
             NotFoundError: The dataset is gone.
             InvalidInputError: `since` is not on the chain.
         """
-        options = VerificationOptions(
-            check_slice=check_slice_content if checks_content else None,
+        return verify_dataset(
+            self.storage,
+            checks_content=checks_content,
             since=since,
             inputs={given.dataset_id: given.chain.store for given in inputs},
             threads=threads,
         )
-        return verify_chain(self.storage, options)
 
     def reset(self, block: BlockName) -> RewriteResult:
         """Move the head back to an earlier block.

@@ -1,15 +1,18 @@
 """A dataset as of one block: its schema, its slices, its records."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from icestream.errors import IntegrityError, NotFoundError
 from icestream.ledger.blocks.data_schemas import DataSchema
 from icestream.ledger.blocks.events import AddData, DataSlice, ExecuteTransform
 from icestream.ledger.blocks.hashes import Multihash
 from icestream.ledger.blocks.times import Timestamp
 from icestream.ledger.chain.block_store import BlockStore
+from icestream.ledger.chain.prefetching import walk_ahead
 from icestream.ledger.chain.states import ChainState
 from icestream.ledger.chain.stored_blocks import StoredBlock
 from icestream.ledger.data.arrow_schemas import from_arrow_schema, schema_of_event
@@ -22,6 +25,7 @@ from icestream.ledger.data.system_columns import (
     SystemColumns,
 )
 from icestream.ledger.history import history_table
+from icestream.storage.protocol import Storage
 
 
 class DatasetVersion:
@@ -40,7 +44,12 @@ class DatasetVersion:
         self._slices: tuple[DataSlice, ...] | None = None
 
     def __repr__(self) -> str:
-        return f"DatasetVersion({self._store.storage!r}, block={str(self.block)!r})"
+        return f"DatasetVersion({self.storage!r}, block={str(self.block)!r})"
+
+    @property
+    def storage(self) -> Storage:
+        """Where the dataset lies."""
+        return self._store.storage
 
     @property
     def block(self) -> Multihash:
@@ -82,6 +91,11 @@ class DatasetVersion:
         event = self._state.schema
         return None if event is None else schema_of_event(event, name=str(self.block))
 
+    @property
+    def record_schema(self) -> DataSchema:
+        """The columns of the records: before the first data, the system columns alone."""
+        return self.schema or _empty_schema(self.system_columns)
+
     def slices(self) -> tuple[DataSlice, ...]:
         """Return the files that hold the records, in offset order."""
         if self._slices is None:
@@ -95,33 +109,43 @@ class DatasetVersion:
 
     def history(self) -> pa.Table:
         """Return the chain as a table, newest block first."""
-        return history_table(self.blocks())
+        return history_table(self._many_blocks(self._state.head.sequence_number + 1))
 
     def to_dataset(self) -> ds.Dataset:
         """Return the records as a PyArrow dataset, which reads only what a query needs."""
         return self._open(self.slices())
 
     def to_arrow(self) -> pa.Table:
-        """Return all records in offset order, with their system columns."""
-        return read_records(self.to_dataset(), self._schema())
+        """Return all records in offset order, with their system columns.
+
+        Raises:
+            IntegrityError: A slice is missing or damaged.
+        """
+        with _damage_is_told():
+            return read_records(self.to_dataset(), self.record_schema)
 
     def tail(self, count: int = 10) -> pa.Table:
         """Return the last records; only the blocks and files that hold them are read.
 
         Raises:
             InvalidInputError: The count is negative.
+            IntegrityError: A slice is missing or damaged.
         """
         first = self._state.next_offset - count
         slices = tuple(self._newest(first))[::-1] if self._slices is None else self._slices
-        return read_tail(
-            self._open(slices), count, last_offset=self.last_offset, columns=self.system_columns
-        )
+        with _damage_is_told():
+            return read_tail(
+                self._open(slices),
+                count,
+                last_offset=self.last_offset,
+                columns=self.system_columns,
+            )
 
     def _open(self, slices: tuple[DataSlice, ...]) -> ds.Dataset:
-        return open_slices(self._store.storage, slices, self._schema(), columns=self.system_columns)
+        return open_slices(self.storage, slices, self.record_schema, columns=self.system_columns)
 
-    def _schema(self) -> DataSchema:
-        return self.schema or _empty_schema(self.system_columns)
+    def _many_blocks(self, count: int) -> Iterator[StoredBlock]:
+        return walk_ahead(self._store, self._state.head, count)
 
     def _newest(self, first_offset: int) -> Iterator[DataSlice]:
         """Yield slices, newest first, down to the one with an offset."""
@@ -133,11 +157,24 @@ class DatasetVersion:
     def _walk(self) -> tuple[DataSlice, ...]:
         known = self._known
         newer: list[StoredBlock] = []
-        for block in self.blocks():
+        first = -1 if known is None else known.state.head.sequence_number
+        for block in self._many_blocks(self._state.head.sequence_number - first):
             if known is not None and block.block_hash == known.block:
                 return known.slices() + tuple(_walked_slices(iter(newer)))[::-1]
             newer.append(block)
         return tuple(_walked_slices(iter(newer)))[::-1]
+
+
+@contextmanager
+def _damage_is_told() -> Iterator[None]:
+    """Translate what Arrow says about files that it cannot read."""
+    try:
+        yield
+    except (NotFoundError, pa.ArrowException, OSError) as error:
+        raise IntegrityError(
+            f"a slice cannot be read: {error}; verify the dataset to learn which are damaged, and"
+            " copy them from another replica"
+        ) from error
 
 
 def _walked_slices(blocks: Iterator[StoredBlock]) -> Iterator[DataSlice]:

@@ -10,6 +10,7 @@ to a dataset, and to one only.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import chain
 
 from icestream.errors import (
@@ -24,12 +25,14 @@ from icestream.ledger.blocks.names import DatasetAlias, NamePattern
 from icestream.ledger.blocks.snapshots import DatasetSnapshot
 from icestream.ledger.chain.layout import ALIAS, HEAD
 from icestream.ledger.dataset import Dataset
-from icestream.storage.protocol import Storage
+from icestream.storage.protocol import DeleteResult, ObjectInfo, Storage
 from icestream.storage.subfolders import SubfolderStorage
 
 _DATASETS = "datasets/"
 _ALIASES = "aliases/"
 _NO_ACCOUNT = "_"
+_SECOND = timedelta(seconds=1)
+"""Some stores cut times to seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,15 +116,25 @@ class Workspace:
         ]
         return sorted(found, key=lambda entry: entry.alias)
 
-    def inputs_of(self, dataset: Dataset) -> list[Dataset]:
+    def inputs_of(self, dataset: Dataset, *, missing_ok: bool = False) -> list[Dataset]:
         """Open the datasets that the transform of a dataset reads.
+
+        Args:
+            dataset: A derivative dataset; any other reads none.
+            missing_ok: Whether to leave out those that are not in this workspace.
 
         Raises:
             NotFoundError: One is not in this workspace.
         """
         transform = dataset.state.transform
-        declared = () if transform is None else transform.inputs
-        return [self.open(given.dataset_ref) for given in declared]
+        found: list[Dataset] = []
+        for given in () if transform is None else transform.inputs:
+            try:
+                found.append(self.open(given.dataset_ref))
+            except NotFoundError:
+                if not missing_ok:
+                    raise
+        return found
 
     # -- creating ---------------------------------------------------------------------------------
 
@@ -195,6 +208,31 @@ class Workspace:
         dataset_id = self.find(alias)
         self._storage.delete_many([_alias_key(alias)])
         _delete_all(self.dataset_storage(dataset_id))
+
+    # -- care -------------------------------------------------------------------------------------
+
+    def find_abandoned(self, older_than: datetime) -> list[ObjectInfo]:
+        """List what is left of datasets that have no name: creations and deletions cut off.
+
+        Args:
+            older_than: Datasets with younger objects are spared: they may be about to get a name.
+        """
+        # in this order: what gets its name meanwhile is seen
+        folders: dict[str, list[ObjectInfo]] = {}
+        for info in self._storage.list(_DATASETS):
+            folders.setdefault(info.path.removeprefix(_DATASETS).partition("/")[0], []).append(info)
+        named = {_folder(entry.dataset_id) for entry in self.datasets()}
+        return [
+            info
+            for folder, infos in folders.items()
+            if folder not in named
+            and max(info.last_modified for info in infos) + _SECOND <= older_than
+            for info in infos
+        ]
+
+    def delete_abandoned(self, older_than: datetime) -> DeleteResult:
+        """Delete what `find_abandoned` lists."""
+        return self._storage.delete_many(info.path for info in self.find_abandoned(older_than))
 
     def _resolve(self, alias: DatasetAlias) -> DatasetId | None:
         entry = self._find_entry(_alias_key(alias))

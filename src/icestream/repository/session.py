@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from icestream.errors import ErrorKind, InvalidInputError, NodeNotFoundError, SessionStateError
 from icestream.model.chunk_refs import ChunkType, kind_of
+from icestream.model.chunk_tables import ChunkTable, replace_columns
 from icestream.model.config import RepositoryConfig
 from icestream.model.conflicts import ConflictSolver
 from icestream.model.ids import id_text
@@ -306,6 +307,16 @@ class Session:
         for start in range(0, len(index), batch_size):
             for row in index[start : start + batch_size].tolist():
                 yield tuple(row)
+
+    def reference_table(self, array_path: str, *, stored: bool = False) -> ChunkTable:
+        """Return all chunk references of an array, in columns.
+
+        Locations are absolute; `stored` gives them as they are stored.
+        """
+        table = self._copy.table(self._get_array(array_path))
+        if stored or not len(table.locations):
+            return table
+        return replace_columns(table, locations=self._copy.absolute_locations(table.locations))
 
     def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
         """Return how the bytes of a chunk are kept."""

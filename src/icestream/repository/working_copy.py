@@ -30,6 +30,7 @@ from icestream.repository.chunk_index import current_table, find_chunk
 from icestream.repository.chunk_moves import deletions
 from icestream.repository.context import Context
 from icestream.repository.spec1 import needs_spec2
+from icestream.virtual.access import describe_place
 from icestream.virtual.sequences import RowHint
 from icestream.zarr_store.protocol import ByteRange, FoundChunk
 
@@ -307,6 +308,10 @@ class WorkingCopy:
     def absolute_locations(self, locations: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return stored virtual locations as absolute ones."""
         return self.context.reader.containers.expand_all(locations)
+
+    def place_of(self, location: str) -> str:
+        """Return a virtual location in words, with its container if there is one."""
+        return describe_place(self.context.reader.containers, location)
 
 
 _ALL_COPIES: "weakref.WeakSet[WorkingCopy]" = weakref.WeakSet()

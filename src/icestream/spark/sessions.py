@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pyspark.errors import PySparkRuntimeError
@@ -120,8 +121,9 @@ def _setting(active: SparkSession, key: str) -> str | None:
 
 
 def _java_options(asked: str) -> str:
-    log_settings = importlib.resources.files("icestream.spark") / "log4j2.properties"
-    return f"-Dlog4j2.configurationFile={log_settings} {asked}".rstrip()
+    log_settings = Path(str(importlib.resources.files("icestream.spark") / "log4j2.properties"))
+    # as a URI, because Spark splits options at spaces
+    return f"-Dlog4j2.configurationFile={log_settings.as_uri()} {asked}".rstrip()
 
 
 def _environment(master: str, settings: Mapping[str, str]) -> dict[str, str | None]:

@@ -165,7 +165,7 @@ _STORAGE_KINDS = {
         "the store does not accept who asks: credentials are missing, wrong or have ended",
     ),
     Failure.EXPIRED: (
-        ErrorKind.INVALID_CREDENTIALS,
+        ErrorKind.CREDENTIALS_EXPIRED,
         "the credentials have ended: renew them, or give a function that does",
     ),
     Failure.NO_CREDENTIALS: (
@@ -173,7 +173,7 @@ _STORAGE_KINDS = {
         "the environment has no credentials: give some, or anonymous ones for public data",
     ),
     Failure.WRONG_REGION: (
-        ErrorKind.STORAGE_CONFIG,
+        ErrorKind.WRONG_REGION,
         "the bucket is in another region: set the region that it is in",
     ),
     Failure.THROTTLED: (

@@ -21,6 +21,8 @@ REFERENCES = 1_600
 CHUNKS = 50
 MEASURED = {row.case.operation for row in full_rows(long=True)}
 ON_SERVER = {operation for operation in MEASURED if "server" in operation}
+OURS_ALONE = {row.case.operation for row in full_rows(long=True) if not row.has_peer}
+ON_SPARK = {"merge_snapshot_on_spark"}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def run_operation(
 
 @pytest.mark.parametrize("shape", list(Shape))
 @pytest.mark.parametrize("library", [ICECHUNK, ICESTREAM])
-@pytest.mark.parametrize("operation", sorted(MEASURED - ON_SERVER))
+@pytest.mark.parametrize("operation", sorted(MEASURED - ON_SERVER - OURS_ALONE))
 def test_every_operation_runs_with_both_libraries(
     work: Path, operation: str, library: str, shape: Shape
 ) -> None:
@@ -70,6 +72,25 @@ def test_every_operation_runs_with_both_libraries(
     wanted = {row.measure for row in full_rows(long=True) if row.case.operation == operation}
     assert wanted - {"wall_ms"} <= metrics.keys()
     assert metrics["wall_s"] > 0
+
+
+@pytest.mark.parametrize("operation", sorted(OURS_ALONE - ON_SPARK))
+def test_operations_that_icechunk_has_not_run_alone(tmp_path: Path, operation: str) -> None:
+    metrics = run_operation(tmp_path, ICESTREAM, operation, Shape.FILE)
+    wanted = {row.measure for row in full_rows(long=True) if row.case.operation == operation}
+    assert wanted - {"wall_ms"} <= metrics.keys()
+    assert metrics["wall_s"] > 0
+
+
+def test_the_table_has_room_for_what_icechunk_has_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--quick", "--only", "append_without", "--results", str(tmp_path)]) == 0
+    assert "requests to storage" in capsys.readouterr().out
+    (saved,) = tmp_path.glob("*.json")
+    row, _ = json.loads(saved.read_text())["rows"]
+    assert (row["icechunk"], row["times_better"]) == (None, None)
+    assert row["icestream"] <= 4
 
 
 @pytest.mark.server

@@ -15,6 +15,7 @@ from icestream.errors import (
     InvalidInputError,
     RebaseFailedError,
     RefNotFoundError,
+    SourceError,
     StorageError,
 )
 
@@ -32,6 +33,7 @@ from icestream.errors import (
         (CommitUnknownError("x"), 5),
         (FormatError("x"), 6),
         (IntegrityError("x"), 6),
+        (SourceError("x"), 7),
     ],
 )
 def test_exit_codes_follow_the_class_of_the_error(error, code) -> None:
@@ -272,4 +274,4 @@ def test_every_error_but_a_bug_has_an_exit_code_of_its_own() -> None:
     found = {cls.__name__ for cls in classes if issubclass(cls, errors.IcestreamError)}
     unmapped = {name for name in found if exit_code(getattr(errors, name)("x")) == 1}
 
-    assert unmapped == {"IcestreamError", "InternalError", "SourceError"}
+    assert unmapped == {"IcestreamError", "InternalError"}

@@ -1,11 +1,13 @@
 """A dataset: created, filled, read at any block, looked after."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from tests.ledger_events import SQL, dataset_id, moment
 
@@ -13,6 +15,7 @@ from icestream.errors import (
     AlreadyExistsError,
     ChainRuleError,
     DivergedInputError,
+    IntegrityError,
     InvalidInputError,
     NotFoundError,
 )
@@ -24,6 +27,7 @@ from icestream.ledger import (
     DatasetAlias,
     DatasetKind,
     DatasetSnapshot,
+    DataSlice,
     ExecuteTransform,
     OffsetInterval,
     SetInfo,
@@ -31,7 +35,9 @@ from icestream.ledger import (
     SetVocab,
     TransformPlan,
     UpToDate,
+    logical_hash,
 )
+from icestream.ledger.blocks.hashes import sha3_256
 from icestream.ledger.blocks.sources import (
     MergeStrategy,
     MergeStrategyAppend,
@@ -474,6 +480,62 @@ def test_a_slice_with_other_records_is_found_by_its_content_alone(storage: Stora
     assert first is not None
     assert first.rule == "slice-holds-its-records"
     assert key in first.message
+
+
+def test_reading_a_damaged_slice_is_an_error_of_its_own(storage: Storage) -> None:
+    dataset = Dataset.create(storage, "numbers")
+    (data_slice,) = (dataset.add_data(pa.table({"x": range(999)})).data_slice,)
+    assert data_slice is not None
+    key = data_key(data_slice.physical_hash)
+    whole = storage.get(key)
+
+    storage.put(key, whole[:50] + bytes(100) + whole[150:])
+    with pytest.raises(IntegrityError, match="verify the dataset"):
+        dataset.to_arrow()
+    storage.delete_many([key])
+    with pytest.raises(IntegrityError, match=key):
+        dataset.tail()
+
+
+def lying_slice(storage: Storage, table: pa.Table, first: int, last: int) -> DataSlice:
+    """Write records as they are, and say what should be in them."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    data = sink.getvalue().to_pybytes()
+    storage.put(data_key(sha3_256(data)), data)
+    return DataSlice(
+        logical_hash=logical_hash(table),
+        physical_hash=sha3_256(data),
+        offset_interval=OffsetInterval(start=first, end=last),
+        size=len(data),
+    )
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (lambda table: table.drop_columns(["city"]), "missing column 'city'"),
+        (lambda table: table.drop_columns(["op"]), "must have all system columns: missing op"),
+        (lambda table: table.take([0, 2]), "without gaps"),
+        (lambda table: table.slice(1), "offsets must be those of the block"),
+    ],
+)
+def test_a_slice_that_breaks_a_rule_is_named_with_it(
+    storage: Storage, spoil: Callable[[pa.Table], pa.Table], problem: str
+) -> None:
+    source = Dataset.create(InMemoryStorage(), "cities")
+    source.add_data(cities("a", "b", "c"))
+    dataset = Dataset.create(storage, "cities")
+    assert source.state.schema is not None
+    spoilt = lying_slice(storage, spoil(source.to_arrow()), 0, 2)
+    dataset.append(source.state.schema, AddData(new_data=spoilt))
+
+    first = dataset.verify().first
+
+    assert first is not None
+    assert first.rule == "slice-holds-its-records"
+    assert data_key(spoilt.physical_hash) in first.message
+    assert problem in first.message
 
 
 def test_the_head_is_moved_back(storage: Storage) -> None:

@@ -172,6 +172,10 @@ def test_a_name_never_leads_to_half_a_dataset(*, after: bool) -> None:
         if not workspace.datasets():
             workspace.create("cities")
         assert len(workspace.datasets()) == 1
+        workspace.delete_abandoned(FUTURE)
+        assert workspace.find_abandoned(FUTURE) == []
+        assert len({info.path.split("/")[1] for info in storage.list("datasets/")}) == 1
+        assert workspace.open("cities").verify().is_valid
 
     assert number > 4
 

@@ -105,9 +105,9 @@ def test_tells_what_a_failure_means(error: BaseException, failure: Failure) -> N
         (exceptions.InvalidPathError("k"), ErrorKind.INVALID_PATH, InvalidInputError),
         (exceptions.PermissionDeniedError("k"), ErrorKind.PERMISSION_DENIED, StorageError),
         (exceptions.UnauthenticatedError("k"), ErrorKind.INVALID_CREDENTIALS, StorageError),
-        (_generic("ExpiredToken"), ErrorKind.INVALID_CREDENTIALS, StorageError),
+        (_generic("ExpiredToken"), ErrorKind.CREDENTIALS_EXPIRED, StorageError),
         (_generic("GET http://169.254.169.254/x"), ErrorKind.INVALID_CREDENTIALS, StorageError),
-        (_generic("PermanentRedirect"), ErrorKind.STORAGE_CONFIG, StorageError),
+        (_generic("PermanentRedirect"), ErrorKind.WRONG_REGION, StorageError),
         (_generic("reset"), ErrorKind.OBJECT_STORE, StorageError),
     ],
 )

@@ -9,8 +9,6 @@ from icestream.errors import (
     FormatError,
     IntegrityError,
     InvalidInputError,
-    NotFoundError,
-    StorageError,
 )
 from icestream.ledger.blocks.dataset_ids import DatasetId
 from icestream.ledger.blocks.events import ExecuteTransform
@@ -18,7 +16,7 @@ from icestream.ledger.blocks.hashes import Multihash
 from icestream.ledger.chain.block_store import BlockStore
 from icestream.ledger.chain.heads import get_head
 from icestream.ledger.chain.input_intervals import check_consumed
-from icestream.ledger.chain.layout import BLOCKS, HEAD, SUMMARY, block_key
+from icestream.ledger.chain.layout import HEAD, SUMMARY, block_key
 from icestream.ledger.chain.object_checks import (
     CheckedObject,
     Finding,
@@ -26,6 +24,7 @@ from icestream.ledger.chain.object_checks import (
     check_object,
     named_objects,
 )
+from icestream.ledger.chain.prefetching import load_prefetched, prefetch_blocks
 from icestream.ledger.chain.rules.judgement import judge
 from icestream.ledger.chain.states import ChainState
 from icestream.ledger.chain.stored_blocks import StoredBlock
@@ -148,10 +147,10 @@ def _read_blocks(
         return []
     blocks: list[StoredBlock] = []
     wanted: Multihash | None = head.block_hash
-    read = _prefetch(storage, options.threads)
+    store, read = BlockStore(storage), prefetch_blocks(storage, options.threads)
     while wanted is not None:
         try:
-            blocks.append(_load(storage, wanted, read))
+            blocks.append(load_prefetched(store, wanted, read))
         except (IntegrityError, FormatError) as error:
             number = blocks[-1].sequence_number - 1 if blocks else None
             problems.append(
@@ -165,33 +164,6 @@ def _read_blocks(
             break
         wanted = blocks[-1].block.prev_block_hash
     return blocks[::-1]
-
-
-def _prefetch(storage: Storage, threads: int) -> dict[str, bytes]:
-    """Return the bytes of all blocks that are there, where reading them together is quicker."""
-    if storage.reads_inline:
-        return {}
-    try:
-        keys = [info.path for info in storage.list(BLOCKS)]
-    except StorageError:  # a web server does not list: then blocks are read one by one
-        return {}
-    with ThreadPoolExecutor(threads) as pool:
-        found = dict(zip(keys, pool.map(lambda key: _find(storage, key), keys), strict=True))
-    return {key: data for key, data in found.items() if data is not None}
-
-
-def _find(storage: Storage, key: str) -> bytes | None:
-    try:
-        return storage.get(key)
-    except NotFoundError:  # a leftover, collected since it was listed
-        return None
-
-
-def _load(storage: Storage, wanted: Multihash, read: Mapping[str, bytes]) -> StoredBlock:
-    key = block_key(wanted)
-    if key not in read:
-        return BlockStore(storage).load(wanted)
-    return StoredBlock.received(read[key], wanted, name=key)
 
 
 def _judge_blocks(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from icestream.errors import InvalidInputError
 from icestream.ledger.blocks.data_schemas import DataSchema, schema_change
-from icestream.ledger.blocks.events import AddData, SetDataSchema, SourceState
+from icestream.ledger.blocks.events import AddData, DataSlice, SetDataSchema, SourceState
 from icestream.ledger.blocks.sources import (
     MergeStrategy,
     MergeStrategyAppend,
@@ -109,7 +109,7 @@ def plan_ingest(given: IngestInput, state: IngestState, *, system_time: Timestam
             dataset or the rules of its merge strategy.
     """
     if given.table is None:
-        add_data = _add_data(given, state, latest=None, data_slice=None)
+        add_data = add_data_event(given, state.last, latest=None, data_slice=None)
         return IngestPlan(add_data=add_data)
     records = _records(given, state, system_time)
     set_schema = _schema_event(records, given, state)
@@ -118,7 +118,8 @@ def plan_ingest(given: IngestInput, state: IngestState, *, system_time: Timestam
         records = conformed(records, schema, name="the input")
     data_slice = encode_slice(records, state.columns) if len(records) else None
     latest = last_event_time(records, state.columns)
-    add_data = _add_data(given, state, latest=latest, data_slice=data_slice)
+    facts = None if data_slice is None else data_slice.facts
+    add_data = add_data_event(given, state.last, latest=latest, data_slice=facts)
     return IngestPlan(set_schema=set_schema, add_data=add_data, data_slice=data_slice)
 
 
@@ -209,20 +210,28 @@ def _schema_event(
     return SetDataSchema(schema=extended)
 
 
-def _add_data(
+def add_data_event(
     given: IngestInput,
-    state: IngestState,
+    previous: AddData | None,
     *,
     latest: Timestamp | None,
-    data_slice: EncodedSlice | None,
+    data_slice: DataSlice | None,
 ) -> AddData | None:
-    last = state.last or AddData()
+    """Return the event that adds data to a dataset; None if it would say nothing new.
+
+    Args:
+        given: The input, of which only the watermark and the source state matter.
+        previous: The event before.
+        latest: The latest event time of the new records.
+        data_slice: The new records, None if there are none.
+    """
+    last = previous or AddData()
     checkpoint = last.new_checkpoint
     # what is not repeated is forgotten: checkpoint, watermark and source state are carried
     event = AddData(
         prev_checkpoint=None if checkpoint is None else checkpoint.physical_hash,
         prev_offset=last.last_offset,
-        new_data=None if data_slice is None else data_slice.facts,
+        new_data=data_slice,
         new_checkpoint=checkpoint,
         new_watermark=_later(last.new_watermark, given.watermark or latest),
         new_source_state=given.source_state or last.new_source_state,

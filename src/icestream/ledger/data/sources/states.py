@@ -60,4 +60,5 @@ def is_uncacheable(last: AddData | None) -> bool:
 
     Fetching it again would ingest the same data again, so it is done only on demand.
     """
-    return last is not None and last.new_data is not None and last.new_source_state is None
+    # by the offset, not the slice: a watermark that was set since does not make it known
+    return last is not None and last.last_offset is not None and last.new_source_state is None
