@@ -117,6 +117,15 @@ if TYPE_CHECKING:
         Update,
         UpdateType,
     )
+    from icestream.packing.advice import (
+        ManifestAdvice,
+    )
+    from icestream.repository.commit_statistics import (
+        CommitStatistics,
+    )
+    from icestream.repository.manifest_advice import (
+        GrowthAssumption,
+    )
     from icestream.repository.repository import (
         Repository,
         SpecVersion,
@@ -199,6 +208,7 @@ _HOMES = {
     "ChunkStorageStats": "icestream.ops",
     "ChunkType": "icestream.session",
     "CommitMethod": "icestream.types",
+    "CommitStatistics": "icestream.repository.commit_statistics",
     "CommitUnknownError": "icestream.errors",
     "CompressionAlgorithm": "icestream.config",
     "CompressionConfig": "icestream.config",
@@ -219,12 +229,14 @@ _HOMES = {
     "GcsBearerCredential": "icestream.credentials",
     "GcsCredentials": "icestream.credentials",
     "GcsStaticCredentials": "icestream.credentials",
+    "GrowthAssumption": "icestream.repository.manifest_advice",
     "IcestreamError": "icestream.errors",
     "IcestreamStore": "icestream.store",
     "IntegrityError": "icestream.errors",
     "InternalError": "icestream.errors",
     "InvalidInputError": "icestream.errors",
     "LocationCompressionRule": "icestream.config",
+    "ManifestAdvice": "icestream.packing.advice",
     "ManifestConfig": "icestream.config",
     "ManifestFileInfo": "icestream.snapshots",
     "ManifestPreload": "icestream.config",
@@ -333,6 +345,7 @@ __all__ = [
     "ChunkStorageStats",
     "ChunkType",
     "CommitMethod",
+    "CommitStatistics",
     "CommitUnknownError",
     "CompressionAlgorithm",
     "CompressionConfig",
@@ -353,12 +366,14 @@ __all__ = [
     "GcsBearerCredential",
     "GcsCredentials",
     "GcsStaticCredentials",
+    "GrowthAssumption",
     "IcestreamError",
     "IcestreamStore",
     "IntegrityError",
     "InternalError",
     "InvalidInputError",
     "LocationCompressionRule",
+    "ManifestAdvice",
     "ManifestConfig",
     "ManifestFileInfo",
     "ManifestPreload",

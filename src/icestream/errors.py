@@ -130,6 +130,8 @@ class ErrorKind(StrEnum):
     STORAGE_CONFIG = "storage-config"
     PRECONDITIONS_IGNORED = "preconditions-ignored"
     PERMISSION_DENIED = "permission-denied"
+    CREDENTIALS_EXPIRED = "credentials-expired"
+    WRONG_REGION = "wrong-region"
     CANNOT_PARSE_URL = "cannot-parse-url"
     BAD_REDIRECT = "bad-redirect"
     SEMAPHORE_ACQUIRE = "semaphore-acquire"

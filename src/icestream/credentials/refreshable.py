@@ -49,6 +49,11 @@ class Refreshable[C: _Expiring]:
                 self._cached = self._ask()
             return self._cached
 
+    @property
+    def last(self) -> C | None:
+        """The credentials that were presented last, if there were any."""
+        return self._cached
+
     def _ask(self) -> C:
         # the function was pickled by its owner, in this process or in the one that sent it here
         function = pickle.loads(self.pickled_function)  # noqa: S301

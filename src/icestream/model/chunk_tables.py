@@ -33,6 +33,7 @@ from icestream.model.text_pools import (
     concat_texts,
     decode_texts,
     encode_texts,
+    few_texts,
     pack_pool,
     patch_texts,
     text_at,
@@ -48,8 +49,6 @@ Rows = npt.NDArray[np.intp]
 _MAX_KEY = 2**63
 _CHUNK_TYPES: tuple[ChunkType, ...] = tuple(ChunkType)
 """By number; calling the enumeration takes longer."""
-_FEW_TEXTS = 4096
-_FEW_TEXTS_PER_ROW = 64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -209,25 +208,20 @@ class ChunkTable:
                 return NativeRef(chunk_id, int(self.byte_offset[row]), int(self.length[row]))
             case ChunkType.virtual:
                 return VirtualRef(
-                    self._location(row),
+                    text_at(self.location_code, self.locations, row, self._few_locations) or "",
                     int(self.byte_offset[row]),
                     int(self.length[row]),
-                    text_at(self.etag_code, self.etags, row),
+                    text_at(self.etag_code, self.etags, row, self._few_etags),
                     int(self.last_modified[row]) if self.last_modified is not None else 0,
                 )
 
-    def _location(self, row: int) -> str:
-        if self._few_locations is None or self.location_code is None:
-            return text_at(self.location_code, self.locations, row) or ""
-        code = self.location_code[row]
-        return self._few_locations[code] if code >= 0 else ""
-
     @cached_property
     def _few_locations(self) -> list[str] | None:
-        """The location texts if they are few; Arrow takes longer to give one out."""
-        few = min(_FEW_TEXTS, _FEW_TEXTS_PER_ROW * len(self))
-        texts: list[str] = self.locations.to_pylist() if len(self.locations) <= few else []
-        return texts or None
+        return few_texts(self.locations, len(self))
+
+    @cached_property
+    def _few_etags(self) -> list[str] | None:
+        return few_texts(self.etags, len(self))
 
     def location_column(self) -> pa.ChunkedArray:
         """Return the location text of each row, null where the reference is not virtual."""

@@ -115,9 +115,7 @@ def spelled(location: str) -> str:
 
 def invalid_location(location: str, reason: str) -> InvalidInputError:
     """Return the error for a location that is refused."""
-    return InvalidInputError(
-        f"the location {location!r} {reason}", kind=ErrorKind.INVALID_VIRTUAL_REF
-    )
+    return InvalidInputError(f"the location {location!r} {reason}", kind=ErrorKind.CANNOT_PARSE_URL)
 
 
 def _text_fault(text: str) -> str | None:

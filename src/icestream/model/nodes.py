@@ -28,7 +28,10 @@ class ManifestRef:
 
     def covers(self, index: Sequence[int]) -> bool:
         """Tell whether the chunk `index` may be in this manifest; no extents cover everything."""
-        return all(lo <= i < hi for i, (lo, hi) in zip(index, self.extents, strict=False))
+        for i, (lo, hi) in zip(index, self.extents, strict=False):  # noqa: SIM110 - once per chunk
+            if not lo <= i < hi:
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class ArrayNode:
     def manifests_with(self, index: Sequence[int]) -> Iterable[ManifestRef]:
         """Return the manifests that may hold the chunk `index`."""
         if len(self.manifests) < _MANY_MANIFESTS:
-            return (ref for ref in self.manifests if ref.covers(index))
+            return [ref for ref in self.manifests if ref.covers(index)]
         if not self._bounds:
             self._bounds.append(_bounds_of(self.manifests, len(self.shape)))
         low, high = self._bounds[0]
@@ -86,7 +89,10 @@ class ArrayNode:
         """Tell whether `index` lies in the chunk grid."""
         if len(index) != len(self.shape):
             return False
-        return all(0 <= i < d.num_chunks for i, d in zip(index, self.shape, strict=True))
+        for i, d in zip(index, self.shape, strict=True):  # noqa: SIM110 - once per chunk read
+            if not 0 <= i < d.num_chunks:
+                return False
+        return True
 
 
 Node = GroupNode | ArrayNode

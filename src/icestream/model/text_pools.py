@@ -20,6 +20,8 @@ TextColumn = tuple[Int32 | None, pa.ChunkedArray]
 ABSENT = -1
 """The code of a row that has no text."""
 
+_FEW_TEXTS = 4096
+_FEW_TEXTS_PER_ROW = 64
 _BLOCK = 2**16
 _PROBE = 2**14
 _PACKING_LEVEL = 1
@@ -94,12 +96,24 @@ def decode_texts(code: Int32 | None, pool: pa.ChunkedArray, n: int) -> pa.Chunke
     return pool.take(pa.array(code, mask=code < 0))
 
 
-def text_at(code: Int32 | None, pool: pa.ChunkedArray, row: int) -> str | None:
-    """Return the text of one row."""
-    if code is None or code[row] < 0:
+def text_at(
+    code: Int32 | None, pool: pa.ChunkedArray, row: int, few: list[str] | None = None
+) -> str | None:
+    """Return the text of one row; `few` is the pool as `few_texts` gives it."""
+    if code is None:
         return None
-    text: str = pool[int(code[row])].as_py()
+    number = code[row]
+    if number < 0:
+        return None
+    text: str = few[number] if few is not None else pool[int(number)].as_py()
     return text
+
+
+def few_texts(pool: pa.ChunkedArray, rows: int) -> list[str] | None:
+    """Return the texts of a pool if they are few; Arrow takes longer to give one out."""
+    few = min(_FEW_TEXTS, _FEW_TEXTS_PER_ROW * rows)
+    texts: list[str] = pool.to_pylist() if len(pool) <= few else []
+    return texts or None
 
 
 def used_texts(code: Int32 | None, pool: pa.ChunkedArray) -> TextColumn:

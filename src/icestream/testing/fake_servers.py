@@ -19,6 +19,7 @@ from xml.sax.saxutils import escape
 
 _HOST = "127.0.0.1"
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+_SIGNED = re.compile(r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/\d+/(?P<region>[^/]+)/s3/")
 _LIST_PAGE = 1000
 
 
@@ -236,6 +237,73 @@ class FakeGcs(FakeWebServer):
         return Answer(200, f"<ListBucketResult>{lines}</ListBucketResult>".encode())
 
 
+class FakeS3(FakeWebServer):
+    """A fake of S3 in one region, for how it turns readers away; it does not check signatures.
+
+    Args:
+        buckets: The region that each bucket is in.
+        denied: Access keys that exist, and may read nothing.
+        ended_tokens: Session tokens whose time is over.
+        region: Where this endpoint is.
+    """
+
+    def __init__(
+        self,
+        buckets: Mapping[str, str],
+        *,
+        denied: Iterable[str] = (),
+        ended_tokens: Iterable[str] = (),
+        region: str = "us-east-1",
+    ) -> None:
+        super().__init__()
+        self._buckets = dict(buckets)
+        self._denied = frozenset(denied)
+        self._ended_tokens = frozenset(ended_tokens)
+        self._region = region
+
+    def refusal(self, request: SeenRequest) -> Answer | None:
+        """Turn away who is too late, signs for another region, or has no permission."""
+        signed = _SIGNED.match(request.headers.get("authorization", ""))
+        token = request.headers.get("x-amz-security-token")
+        if token in self._ended_tokens:
+            shown = f"<Token-0>{token}</Token-0>"
+            return _fault(400, "ExpiredToken", "The provided token has expired.", shown)
+        home = self._buckets.get(_bucket(request))
+        if home is None:
+            return _fault(404, "NoSuchBucket", "The specified bucket does not exist")
+        if home != self._region or (signed is not None and signed["region"] != home):
+            return self._sent_home(home, signed["region"] if signed else None)
+        if signed is None or signed["key"] in self._denied:
+            return _fault(403, "AccessDenied", "Access Denied")
+        return None
+
+    def _sent_home(self, home: str, signed_for: str | None) -> Answer:
+        if signed_for in {None, self._region}:
+            answer = _fault(
+                301,
+                "PermanentRedirect",
+                "The bucket you are attempting to access must be addressed using the specified "
+                "endpoint.",
+                f"<Endpoint>s3.{home}.amazonaws.com</Endpoint>",
+            )
+        else:
+            answer = _fault(
+                400,
+                "AuthorizationHeaderMalformed",
+                f"The authorization header is malformed; the region '{signed_for}' is wrong; "
+                f"expecting '{home}'",
+                f"<Region>{home}</Region>",
+            )
+        return Answer(answer.status, answer.body, {"x-amz-bucket-region": home})
+
+    def answer(self, request: SeenRequest) -> Answer:
+        """Read objects, and nothing else."""
+        stored = self.files.get(request.path)
+        if stored is None:
+            return _fault(404, "NoSuchKey", "The specified key does not exist.")
+        return self.read(request, stored)
+
+
 def _bucket(request: SeenRequest) -> str:
     return request.path.split("/")[1]
 
@@ -248,9 +316,9 @@ def _listed(key: str, stored: StoredFile) -> str:
     )
 
 
-def _fault(status: int, code: str, message: str) -> Answer:
+def _fault(status: int, code: str, message: str, more: str = "") -> Answer:
     text = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code>"
-    return Answer(status, f"{text}<Message>{message}</Message></Error>".encode())
+    return Answer(status, f"{text}<Message>{message}</Message>{more}</Error>".encode())
 
 
 class _Server(ThreadingHTTPServer):

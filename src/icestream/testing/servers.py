@@ -94,7 +94,7 @@ def seaweedfs(folder: Path) -> Iterator[S3Server]:
         "-s3.port.lance=0",
         f"-s3.config={folder / 's3.json'}",
         "-master.volumeSizeLimitMB=64",
-        "-volume.max=50",
+        "-volume.max=200",  # each bucket takes some
     ]
     # its sockets go to the temporary directory, where nobody would remove them
     with _running(command, folder, {"TMPDIR": str(folder)}) as process:

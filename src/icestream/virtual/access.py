@@ -22,6 +22,7 @@ from typing import Self
 
 from icestream.credentials import AnyCredential
 from icestream.errors import AccessError, ErrorKind, InvalidInputError
+from icestream.model.container_sets import ContainerSet
 from icestream.model.containers import VirtualChunkContainer
 from icestream.model.locations import (
     KNOWN_SCHEMES,
@@ -341,6 +342,15 @@ def _unknown_endpoint(
         f"{_argument(_urls(endpoint)[0])} beside the other keys, or with the container itself in "
         "config"
     )
+
+
+def describe_place(containers: ContainerSet, location: str) -> str:
+    """Return the location in words, with its container if there is one, for messages."""
+    try:
+        container = containers.resolve(location).container
+    except (AccessError, InvalidInputError):
+        return location
+    return f"{location} (in {describe(container)})"
 
 
 def describe(container: VirtualChunkContainer) -> str:

@@ -1,11 +1,11 @@
 """One range of one foreign object, checked to be what its reference was made from."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from icestream.credentials.expiry import have_ended
 from icestream.errors import (
     AccessError,
     ErrorKind,
@@ -17,17 +17,12 @@ from icestream.errors import (
     StorageError,
 )
 from icestream.model.chunk_refs import VirtualRef
+from icestream.model.platforms import Platform
 from icestream.storage.protocol import ByteRange
 from icestream.virtual.access import describe
 from icestream.virtual.resolver import Target
 
 _MAX_END = 2**63
-_EXPIRED = re.compile(r"expired|TokenRefreshRequired|RequestTimeTooSkewed", re.IGNORECASE)
-_WRONG_REGION = re.compile(
-    r"PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint"
-    r"|without LOCATION|configured region|wrong region",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +54,16 @@ def _time_checksum(seconds: int) -> Checksum:
     return Checksum(not_after=datetime.fromtimestamp(seconds, UTC).replace(microsecond=999_999))
 
 
-def absolute_range(ref: VirtualRef, byte_range: ByteRange | None) -> ByteRange:
+def absolute_range(target: Target, ref: VirtualRef, byte_range: ByteRange | None) -> ByteRange:
     """Return a range of a chunk as a range of the object.
 
     Raises:
-        InvalidInputError: It is not inside the chunk, or ends where no object can.
+        InvalidInputError: It is not inside the chunk, the chunk is empty, or ends where no object
+            can.
     """
     start, end = byte_range or (0, ref.length)
-    if not 0 <= start <= end <= ref.length or ref.byte_offset + end >= _MAX_END:
-        raise InvalidInputError(
-            f"bytes {start} to {end} are not in the chunk of {ref.length} bytes at byte "
-            f"{ref.byte_offset} of {ref.location}",
-            kind=ErrorKind.INVALID_BYTE_RANGE,
-        )
+    if not 0 <= start <= end <= ref.length or ref.byte_offset + end >= _MAX_END or not ref.length:
+        raise _impossible_range(target, ref, (start, end))
     return ref.byte_offset + start, ref.byte_offset + end
 
 
@@ -108,9 +100,9 @@ async def fetch_async(target: Target, byte_range: ByteRange, checksum: Checksum)
     return _whole(data, target, byte_range)
 
 
-def name_chunk(error: IcestreamError, key: str) -> IcestreamError:
-    """Return the error with the chunk that was being read added to its message."""
-    error.message = f"{error.message} (while reading the chunk {key})"
+def name_chunk(error: IcestreamError, key: str, doing: str = "reading") -> IcestreamError:
+    """Return the error with the chunk that was being read or set added to its message."""
+    error.message = f"{error.message} (while {doing} the chunk {key})"
     error.args = (error.message,)
     return error
 
@@ -126,6 +118,21 @@ def _whole(data: bytes, target: Target, byte_range: ByteRange) -> bytes:
 
 
 # -- errors: each names the location and the container ---------------------------------------------
+
+
+def _impossible_range(target: Target, ref: VirtualRef, byte_range: ByteRange) -> InvalidInputError:
+    if not ref.length:
+        return InvalidInputError(
+            f"the chunk at byte {ref.byte_offset} of {_place(target)} has length 0, and no chunk "
+            "is empty; delete the reference",
+            kind=ErrorKind.ZERO_LENGTH_CHUNK,
+        )
+    start, end = byte_range
+    return InvalidInputError(
+        f"bytes {start} to {end} are not in the chunk of {ref.length} bytes at byte "
+        f"{ref.byte_offset} of {_place(target)}",
+        kind=ErrorKind.INVALID_BYTE_RANGE,
+    )
 
 
 def _explained(error: IcestreamError, target: Target, byte_range: ByteRange) -> IcestreamError:
@@ -160,25 +167,39 @@ def _explained(error: IcestreamError, target: Target, byte_range: ByteRange) -> 
 
 
 def _refused(error: StorageError | AccessError, target: Target) -> IcestreamError:
-    text = str(error)
-    retryable = isinstance(error, StorageError) and error.retryable
     kind = error.kind
-    if _WRONG_REGION.search(text):
-        kind = ErrorKind.STORAGE_CONFIG
-    elif _EXPIRED.search(text):
-        kind = ErrorKind.INVALID_CREDENTIALS
-    advice = _ADVICE.get(kind)
-    reason = f"{advice.format(used=_used(target))} ({text})" if advice else text
-    return StorageError(f"cannot read {_place(target)}: {reason}", kind=kind, retryable=retryable)
+    if kind in _MAYBE_EXPIRED and have_ended(target.grant.credentials):
+        kind = ErrorKind.CREDENTIALS_EXPIRED
+    advice = _advice(kind, target)
+    return StorageError(
+        f"cannot read {_place(target)}: {f'{advice} ({error})' if advice else error}",
+        kind=kind,
+        retryable=isinstance(error, StorageError) and error.retryable,
+    )
 
 
+_MAYBE_EXPIRED = frozenset({ErrorKind.PERMISSION_DENIED, ErrorKind.INVALID_CREDENTIALS})
+"""What stores say that do not tell one reason to turn somebody away from another."""
+
+
+def _advice(kind: ErrorKind, target: Target) -> str:
+    """Return what happened and what would help, if more is known of it here than to the store."""
+    if kind is ErrorKind.PERMISSION_DENIED and target.container.platform is _LOCAL:
+        return "allow the user who runs this program to read the file"
+    advice = _ADVICE.get(kind, "")
+    return advice.format(used=_used(target), region=target.container.region or "the default one")
+
+
+_LOCAL = Platform.LOCAL_FILE_SYSTEM
 _ADVICE: Mapping[ErrorKind, str] = {
     ErrorKind.PERMISSION_DENIED: "permission denied with {used}; give others for this prefix in "
     "authorize_virtual_chunk_access",
-    ErrorKind.INVALID_CREDENTIALS: "a token has expired, of {used}; give a fresh one in "
+    ErrorKind.INVALID_CREDENTIALS: "the store does not accept {used}; give others for this prefix "
+    "in authorize_virtual_chunk_access",
+    ErrorKind.CREDENTIALS_EXPIRED: "a token has expired, of {used}; give a fresh one in "
     "authorize_virtual_chunk_access, or a function that renews it (get_credentials)",
-    ErrorKind.STORAGE_CONFIG: "the bucket is not where the container says, most likely in another "
-    "region; set region in the container",
+    ErrorKind.WRONG_REGION: "the bucket is in another region than the requests are signed for "
+    "({region}); set region in the container",
 }
 
 

@@ -105,7 +105,7 @@ class VirtualReader:
             StorageError: The object is gone, too short, or not readable.
         """
         target = self._resolver.resolve(ref.location)
-        start, end = absolute_range(ref, byte_range)
+        start, end = absolute_range(target, ref, byte_range)
         checksum = self._checksum(ref)
         if target.storage.reads_inline or self._is_large(end - start):
             return fetch(target, (start, end), checksum)
@@ -129,7 +129,7 @@ class VirtualReader:
         Requests that are made in the same turn of an event loop are merged.
         """
         target = self._resolver.resolve(ref.location)
-        start, end = absolute_range(ref, byte_range)
+        start, end = absolute_range(target, ref, byte_range)
         checksum = self._checksum(ref)
         if target.storage.reads_inline:
             return fetch(target, (start, end), checksum)

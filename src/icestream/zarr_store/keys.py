@@ -36,10 +36,15 @@ def find_key(key: str) -> Key | None:
     if found is not None:
         relative, index = found.groups()
         path = node_path(relative or "")
-        return None if path is None else ChunkKey(path, tuple(map(int, index.split("/")[1:])))
+        return None if path is None else ChunkKey(path, _coordinates(index))
     found = _METADATA.fullmatch(key)
     path = None if found is None else node_path(found[1] or "")
     return None if path is None else MetadataKey(path)
+
+
+def _coordinates(index: str) -> tuple[int, ...]:
+    """Return `/0/1` as numbers."""
+    return tuple([int(number) for number in index[1:].split("/")]) if index else ()
 
 
 def parse_key(key: str) -> Key:

@@ -102,3 +102,6 @@ class StoreSession(Protocol):
 
     def absolute_locations(self, locations: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return stored virtual locations as absolute ones."""
+
+    def place_of(self, location: str) -> str:
+        """Return a virtual location in words, with its container if there is one."""

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from icestream.errors import ErrorKind, InvalidInputError, SessionStateError
+from icestream.errors import ErrorKind, IcestreamError, InvalidInputError, SessionStateError
 from icestream.model.chunk_tables import ChunkTable, replace_columns
 from icestream.model.containers import VirtualChunkSpec
 from icestream.model.paths import absolute
+from icestream.virtual.fetcher import name_chunk
 from icestream.zarr_store.checksums import Checksum, ChecksumColumn
 from icestream.zarr_store.chunk_batches import ChunkBatch, iter_batches
 from icestream.zarr_store.keys import MetadataKey, parse_key
@@ -83,10 +84,14 @@ class VirtualMethods(ABC):
         parsed = parse_key(key)
         if isinstance(parsed, MetadataKey):
             raise SessionStateError(f"{key!r} is metadata, not a chunk; use `set` to write it")
-        ref = virtual_ref(location, offset, length, checksum)
         validate = validate_containers if validate_container is None else validate_container
-        pool = pa.chunked_array([[location]], pa.large_string())
-        stored = self._nodes.stored_locations(pool, relative=relative, validate=validate)
+        try:
+            ref = virtual_ref(location, offset, length, checksum)
+            pool = pa.chunked_array([[location]], pa.large_string())
+            stored = self._nodes.stored_locations(pool, relative=relative, validate=validate)
+        except IcestreamError as error:
+            place = self._nodes.place_of(str(location))
+            raise name_chunk(error, f"{key} to a part of {place}", "setting") from error.__cause__
         ref = replace(ref, location=stored[0].as_py())
         self._nodes.put_ref(parsed.path, parsed.coordinates, ref)
 

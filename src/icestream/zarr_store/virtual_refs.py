@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,17 @@ def virtual_ref(
 ) -> VirtualRef:
     """Return one checked virtual reference."""
     if not isinstance(location, str) or not location:
-        raise _invalid(f"the location {location!r} is not a URL such as 's3://bucket/file.nc'")
+        raise InvalidInputError(
+            f"the location {location!r} is not a URL such as 's3://bucket/file.nc'",
+            kind=ErrorKind.CANNOT_PARSE_URL,
+        )
     byte_offset, byte_length = _natural("offset", offset), _natural("length", length)
     if not byte_length:
         raise _zero_length(f"the chunk in {location} has")
     if byte_offset + byte_length > int(_MAX_END):
-        raise _invalid(f"the chunk in {location} ends beyond 2**63 bytes, where no object reaches")
+        raise _bad_range(
+            f"the chunk in {location} ends beyond 2**63 bytes, where no object reaches"
+        )
     etag, seconds = split_checksum(checksum)
     return VirtualRef(location, byte_offset, byte_length, etag, seconds)
 
@@ -70,8 +76,8 @@ def table_of_specs(
     table = table_of_columns(
         _spec_index(array, specs),
         [spec.location for spec in specs],
-        _integers([spec.offset for spec in specs]),
-        _integers([spec.length for spec in specs]),
+        [spec.offset for spec in specs],
+        [spec.length for spec in specs],
         checksum=[spec.etag_checksum or spec.last_updated_at_checksum for spec in specs],
         policy=policy,
     )
@@ -96,7 +102,8 @@ def table_of_columns(
     if code is None:
         return ChunkTable.empty(index.shape[1])
     located = code >= 0
-    _refuse_impossible_ranges(located, byte_offset, length)
+    first_chunk = partial(_first_chunk, index, code, pool)
+    _refuse_impossible_ranges(located, byte_offset, length, first_chunk)
     stored = _stored(code, pool, policy)
     table = ChunkTable(
         index=index,
@@ -112,15 +119,30 @@ def table_of_columns(
     return table if located.all() else table.take(located)
 
 
+type _NameFirst = Callable[[npt.NDArray[np.bool_]], str]
+"""Returns which chunk the first of the rows at fault is, in words."""
+
+
+def _first_chunk(
+    index: UInt32, code: Int32, pool: pa.ChunkedArray, faulty: npt.NDArray[np.bool_]
+) -> str:
+    row = int(np.argmax(faulty))
+    chunk = tuple(index[row].tolist())
+    return f" (the first is chunk {chunk}, in {pool[int(code[row])].as_py()})"
+
+
 def _refuse_impossible_ranges(
-    located: npt.NDArray[np.bool_], byte_offset: UInt64, length: UInt64
+    located: npt.NDArray[np.bool_], byte_offset: UInt64, length: UInt64, first_chunk: _NameFirst
 ) -> None:
     empty = located & (length == 0)
     if empty.any():
-        raise _zero_length(f"{rows_named(empty)} have")
+        raise _zero_length(f"{rows_named(empty)} have", first_chunk(empty))
     too_far = located & (byte_offset > _MAX_END - np.minimum(length, _MAX_END))
     if too_far.any():
-        raise _invalid(f"{rows_named(too_far)} end beyond 2**63 bytes, where no object reaches")
+        raise _bad_range(
+            f"{rows_named(too_far)} end beyond 2**63 bytes, where no object reaches"
+            f"{first_chunk(too_far)}"
+        )
 
 
 def _stored(code: Int32, pool: pa.ChunkedArray, policy: LocationPolicy) -> pa.ChunkedArray:
@@ -212,24 +234,38 @@ def _spec_index(array: ArrayNode, specs: Sequence[VirtualChunkSpec]) -> UInt32:
 
 def _natural(name: str, value: object) -> int:
     if not isinstance(value, int | np.integer) or not 0 <= value < _TWO_TO_64:
-        raise _invalid(f"the {name} is {value!r}; give an integer between 0 and 2**64")
+        raise _bad_range(f"the {name} is {value!r}; give an integer between 0 and 2**64")
     return int(value)
 
 
 def _integers(values: Sequence[int]) -> npt.NDArray[Any]:
     """Return a column of integers, whatever its dtype: what does not fit is found later."""
-    return np.array(values) if len(values) else np.empty(0, np.uint64)
+    column = np.array(values) if len(values) else np.empty(0, np.uint64)
+    # NumPy makes floats, which are not exact, of integers that are too large or negative
+    return column if column.dtype.kind in "iu" else np.array(values, object)
 
 
 def _column(name: str, values: Any, n: int) -> UInt64:
-    column = np.asarray(values)
+    column = _integers(values) if isinstance(values, list | tuple) else np.asarray(values)
     if column.shape != (n,):
         raise _invalid(f"{name} has shape {column.shape}, expected ({n},)")
-    if column.dtype.kind not in "iu":
+    if column.dtype.kind == "O":
+        _refuse_odd_values(name, column)
+    elif column.dtype.kind not in "iu":
         raise _invalid(f"{name} has the dtype {column.dtype}, expected unsigned 64-bit integers")
-    if column.dtype.kind == "i" and n and int(column.min()) < 0:
-        raise _invalid(f"{name} are negative in {rows_named(column < 0)}")
+    elif column.dtype.kind == "i" and n and int(column.min()) < 0:
+        raise _bad_range(f"{name} are negative in {rows_named(column < 0)}")
     return column.astype(np.uint64, copy=False)
+
+
+def _refuse_odd_values(name: str, column: npt.NDArray[Any]) -> None:
+    """Look at each object of a column: such columns are made by hand, and small."""
+    odd = np.array([not isinstance(value, int | np.integer) for value in column], np.bool_)
+    if odd.any():
+        raise _invalid(f"{name} are no integers in {rows_named(odd)}")
+    outside = np.array([not 0 <= value < _TWO_TO_64 for value in column], np.bool_)
+    if outside.any():
+        raise _bad_range(f"{name} are not between 0 and 2**64 in {rows_named(outside)}")
 
 
 def _invalid(message: str) -> InvalidInputError:
@@ -243,8 +279,12 @@ def _outside_grid(what: str, array: ArrayNode) -> InvalidInputError:
     )
 
 
-def _zero_length(what: str) -> InvalidInputError:
+def _bad_range(message: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=ErrorKind.INVALID_BYTE_RANGE)
+
+
+def _zero_length(what: str, which: str = "") -> InvalidInputError:
     return InvalidInputError(
-        f"{what} length 0, and no chunk is empty; leave such chunks out",
+        f"{what} length 0, and no chunk is empty; leave such chunks out{which}",
         kind=ErrorKind.ZERO_LENGTH_CHUNK,
     )

@@ -136,20 +136,20 @@ class Fault:
 
 S3_FAULTS = {
     "elsewhere": Fault(
-        301, "PermanentRedirect", "Use the specified endpoint.", ErrorKind.STORAGE_CONFIG, "region"
+        301, "PermanentRedirect", "Use the specified endpoint.", ErrorKind.WRONG_REGION, "region"
     ),
     "malformed": Fault(
         400,
         "AuthorizationHeaderMalformed",
         "the region 'us-east-1' is wrong; expecting 'eu-west-1'",
-        ErrorKind.STORAGE_CONFIG,
+        ErrorKind.WRONG_REGION,
         "another region.*expecting 'eu-west-1'",
     ),
     "ended": Fault(
         400,
         "ExpiredToken",
         "The provided token has expired.",
-        ErrorKind.INVALID_CREDENTIALS,
+        ErrorKind.CREDENTIALS_EXPIRED,
         "have ended: renew",
         f"<Token-0>{SECRET}</Token-0>",
     ),
@@ -260,7 +260,7 @@ def test_a_signature_of_azure_that_has_ended_is_turned_away_unseen(azurite: Azur
     with pytest.raises(StorageError) as caught:
         opened.get("a", (0, 1))
     # Azurite does not say why; the real one says that the time has passed
-    assert caught.value.kind in {ErrorKind.PERMISSION_DENIED, ErrorKind.INVALID_CREDENTIALS}
+    assert caught.value.kind in {ErrorKind.PERMISSION_DENIED, ErrorKind.CREDENTIALS_EXPIRED}
     assert ended.partition("sig=")[2] not in everything_said(caught.value)
 
 

@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 import icestream as ice
-from icestream.testing.fake_servers import FakeGcs
+from icestream.testing.fake_servers import FakeGcs, FakeS3
 
 pytestmark = pytest.mark.server
 
@@ -81,6 +81,10 @@ def test_basic_usage_needs_one_argument(seaweedfs):
     add_array(session, "a", f"s3://{bucket}/data.nc")
     session.commit("virtual")
 
+    for credentials in (None, keys_of(seaweedfs)):
+        consent = {"s3": credentials, seaweedfs.endpoint_url: None}
+        reader = ice.Repository.open(storage, authorize_virtual_chunk_access=consent)
+        assert read(reader) == VALUES.tolist()
     assert read(ice.Repository.open(storage, authorize_virtual_chunk_access={"s3": None})) == (
         VALUES.tolist()
     )
@@ -115,13 +119,53 @@ def test_another_region_is_a_persistent_container(moto):
     assert reader.config.list_virtual_chunk_containers()[0].name == "s3"
 
 
+@pytest.mark.parametrize("where", ["stored", "at open"])
+def test_requests_are_signed_for_the_region_of_the_container(where: str) -> None:
+    """The servers above take any region; this fake of ours, like S3, does not."""
+    with FakeS3({"theirs": "sa-east-1"}, region="sa-east-1") as server:
+        server.put("/theirs/data.nc", VALUES.tobytes())
+        config = ice.RepositoryConfig()
+        config.set_virtual_chunk_container(
+            ice.VirtualChunkContainer.of(
+                prefix="s3://",
+                object_store="s3_compatible",
+                region="sa-east-1",
+                endpoint_url=server.url,
+                allow_http=True,
+                force_path_style=True,
+            )
+        )
+        consent = {
+            "s3://": ice.s3_credentials(access_key_id="id", secret_access_key="key"),
+            server.url: None,
+        }
+        storage = ice.in_memory_storage()
+        ice.Repository.create(storage, config if where == "stored" else None)
+        repo = ice.Repository.open(
+            storage,
+            config if where == "at open" else None,
+            authorize_virtual_chunk_access=consent,
+        )
+        with repo.transaction("main", message="virtual") as store:
+            add_array(store.session, "a", "s3://theirs/data.nc")
+
+        assert read(repo) == VALUES.tolist()
+        assert all("/sa-east-1/s3/" in r.headers["authorization"] for r in server.requests)
+
+
 def test_a_repository_on_s3_with_chunks_on_gcs(moto, fake_gcs_server):
     bucket = fake_gcs_server.new_bucket()
     fake_gcs_server.put(bucket, "data.nc", VALUES.tobytes())
     config = ice.RepositoryConfig()
     config.set_virtual_chunk_container(
-        ice.VirtualChunkContainer(
-            "gcs://", ice.gcs_store(fake_gcs_server.store_options()), name="gcs"
+        ice.VirtualChunkContainer.of(
+            name="gcs",
+            prefix="gcs",
+            object_store="gcs",
+            region="africa-south1",
+            endpoint_url=f"http://127.0.0.1:{fake_gcs_server.port}",
+            allow_http=True,
+            anonymous=True,
         )
     )
     consent = {
@@ -159,10 +203,12 @@ def test_one_prefix_goes_to_a_local_server_for_tests(moto, seaweedfs):
 
     override = ice.RepositoryConfig()
     override.set_virtual_chunk_container(
-        ice.VirtualChunkContainer(
-            f"s3://{remote}/prefix/array/",
-            s3_place(seaweedfs, region="us-east-1"),
+        ice.VirtualChunkContainer.of(
             name="minio-override",
+            prefix=f"s3://{remote}/prefix/array",
+            object_store="minio",
+            endpoint_url=f"localhost:{seaweedfs.port}",
+            allow_http=True,
         )
     )
     tested = ice.Repository.open(

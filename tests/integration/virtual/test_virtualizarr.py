@@ -522,7 +522,8 @@ def test_three_models_on_two_platforms_with_a_protocol_each(
         for name, bucket in buckets.items():
             xr.testing.assert_identical(read(reader, name), files_read(paths[name]))
             table = reader.readonly_session("main")._copy
-            locations = table.table(table.get_array(f"/{name}/packed")).locations.to_pylist()
+            references = table.table(table.get_array(f"/{name}/packed"))
+            locations = references.location_column().unique().to_pylist()
             assert locations == [f"model{name}://{bucket}/{path.name}" for path in paths[name]]
         lacking = {key: value for key, value in consent.items() if "modelb" not in key}
         partial = ice.Repository.open(storage, authorize_virtual_chunk_access=lacking)

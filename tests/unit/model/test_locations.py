@@ -104,7 +104,7 @@ def test_a_location_that_could_mean_another_place_is_refused(location: str, reas
     with pytest.raises(InvalidInputError) as caught:
         split_location(location)
 
-    assert caught.value.kind is ErrorKind.INVALID_VIRTUAL_REF
+    assert caught.value.kind is ErrorKind.CANNOT_PARSE_URL
     assert reason in str(caught.value)
     assert repr(location) in str(caught.value)
     assert location_fault(location) is not None

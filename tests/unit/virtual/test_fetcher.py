@@ -1,6 +1,7 @@
 """One range of a foreign object: checks, and errors that say what to do."""
 
 import pickle
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -134,7 +135,7 @@ def test_an_answer_that_was_cut_is_an_error(storage: InMemoryStorage) -> None:
                 "Server returned non-2xx status code: 400 Bad Request: <Error><Code>ExpiredToken"
                 "</Code><Message>The provided token has expired.</Message></Error>"
             ),
-            ErrorKind.INVALID_CREDENTIALS,
+            ErrorKind.CREDENTIALS_EXPIRED,
             "a token has expired, of the credentials given for 's3://bucket/'",
         ),
         (
@@ -142,7 +143,7 @@ def test_an_answer_that_was_cut_is_an_error(storage: InMemoryStorage) -> None:
                 "Received redirect without LOCATION, this normally indicates an incorrectly "
                 "configured region"
             ),
-            ErrorKind.STORAGE_CONFIG,
+            ErrorKind.WRONG_REGION,
             "set region in the container",
         ),
         (
@@ -151,7 +152,7 @@ def test_an_answer_that_was_cut_is_an_error(storage: InMemoryStorage) -> None:
                 "AuthorizationHeaderMalformed</Code><Message>the region 'us-east-1' is wrong; "
                 "expecting 'sa-east-1'</Message></Error>"
             ),
-            ErrorKind.STORAGE_CONFIG,
+            ErrorKind.WRONG_REGION,
             "expecting 'sa-east-1'",
         ),
         (
@@ -170,6 +171,39 @@ async def test_each_refusal_of_a_store_says_what_to_do(
     assert error.kind is kind
     assert words in str(error)
     assert error.retryable is (kind is ErrorKind.THROTTLED)
+
+
+async def test_words_in_a_location_are_not_taken_for_a_reason() -> None:
+    storage = RefusingStorage(PermissionDeniedError("status: 403 Forbidden"))
+    key = "expired/PermanentRedirect wrong region.nc"
+    target = replace(target_of(storage), location=f"s3://bucket/{key}", key=key)
+
+    with pytest.raises(StorageError) as caught:
+        await fetch_async(target, (2, 5), UNCHECKED)
+    assert caught.value.kind is ErrorKind.PERMISSION_DENIED
+
+
+async def test_credentials_that_say_they_ended_are_the_reason_for_a_refusal() -> None:
+    storage = RefusingStorage(PermissionDeniedError("status: 403 Forbidden"))
+    keys = s3_static_credentials(
+        access_key_id="id",
+        secret_access_key="s3cr3t",
+        expires_after=datetime(2020, 1, 1, tzinfo=UTC),
+    )
+    grant = Grant(CredentialSource.PREFIX, "s3://bucket/", Credentials.S3(keys))
+
+    with pytest.raises(StorageError, match="a token has expired") as caught:
+        await fetch_async(replace(target_of(storage), grant=grant), (2, 5), UNCHECKED)
+    assert caught.value.kind is ErrorKind.CREDENTIALS_EXPIRED
+
+
+async def test_a_file_that_may_not_be_read_needs_other_rights_and_not_other_keys() -> None:
+    storage = RefusingStorage(PermissionDeniedError("permission denied"))
+    files = VirtualChunkContainer("file:///data/", ObjectStoreConfig.LocalFileSystem("/data"))
+
+    with pytest.raises(StorageError, match="allow the user who runs this program") as caught:
+        await fetch_async(replace(target_of(storage), container=files), (2, 5), UNCHECKED)
+    assert caught.value.kind is ErrorKind.PERMISSION_DENIED
 
 
 async def test_an_object_with_another_etag_yields_no_data(storage: InMemoryStorage) -> None:
@@ -219,23 +253,39 @@ def test_nothing_recorded_is_nothing_checked() -> None:
     assert not UNCHECKED.is_recorded
 
 
-def test_ranges_count_from_the_start_of_the_chunk() -> None:
+def test_ranges_count_from_the_start_of_the_chunk(storage: InMemoryStorage) -> None:
     ref = VirtualRef("s3://bucket/x", 100, 10)
 
-    assert absolute_range(ref, None) == (100, 110)
-    assert absolute_range(ref, (2, 5)) == (102, 105)
+    assert absolute_range(target_of(storage), ref, None) == (100, 110)
+    assert absolute_range(target_of(storage), ref, (2, 5)) == (102, 105)
+
+
+PLACE = r"s3://bucket/data/x\.nc \(in the container 'theirs'"
 
 
 @pytest.mark.parametrize("byte_range", [(0, 11), (-1, 5), (5, 4), (11, 12)])
-def test_ranges_outside_the_chunk_are_refused(byte_range: ByteRange) -> None:
-    with pytest.raises(InvalidInputError, match="s3://bucket/x"):
-        absolute_range(VirtualRef("s3://bucket/x", 100, 10), byte_range)
+def test_ranges_outside_the_chunk_are_refused(
+    storage: InMemoryStorage, byte_range: ByteRange
+) -> None:
+    with pytest.raises(InvalidInputError, match=PLACE):
+        absolute_range(target_of(storage), VirtualRef("s3://bucket/x", 100, 10), byte_range)
 
 
-@pytest.mark.parametrize(("offset", "length"), [(2**63, 1), (2**64 - 1, 2**64 - 1), (0, 2**63)])
-def test_a_reference_to_bytes_that_no_object_has_is_refused(offset: int, length: int) -> None:
-    with pytest.raises(InvalidInputError, match="s3://bucket/x"):
-        absolute_range(VirtualRef("s3://bucket/x", offset, length), None)
+@pytest.mark.parametrize(
+    ("offset", "length", "kind"),
+    [
+        (2**63, 1, ErrorKind.INVALID_BYTE_RANGE),
+        (2**64 - 1, 2**64 - 1, ErrorKind.INVALID_BYTE_RANGE),
+        (0, 2**63, ErrorKind.INVALID_BYTE_RANGE),
+        (5, 0, ErrorKind.ZERO_LENGTH_CHUNK),
+    ],
+)
+def test_a_reference_to_bytes_that_no_object_has_is_refused(
+    storage: InMemoryStorage, offset: int, length: int, kind: ErrorKind
+) -> None:
+    with pytest.raises(InvalidInputError, match=PLACE) as caught:
+        absolute_range(target_of(storage), VirtualRef("s3://bucket/x", offset, length), None)
+    assert caught.value.kind is kind
 
 
 def test_errors_can_be_told_which_chunk_was_read() -> None:

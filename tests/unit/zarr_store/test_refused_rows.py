@@ -49,13 +49,18 @@ def _u64(*values: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lengths": np.array([1, 0, 1, 1, 0, 1], np.uint64)}, "rows 1, 4 have length 0"),
+        (
+            {"lengths": np.array([1, 0, 1, 1, 0, 1], np.uint64)},
+            r"rows 1, 4 have length 0.*\(the first is chunk \(0, 1\), in s3://bucket/file\.nc\)",
+        ),
         ({"lengths": np.zeros(6, np.uint64)}, "rows 0, 1, 2, 3, 4 and 1 more have length 0"),
         ({"offsets": np.array([0, 0, -1, 0, 0, 0])}, "offsets are negative in rows 2"),
         (
             {"offsets": np.array([0, 0, 0, 2**63 - 1, 0, 0], np.uint64)},
-            "rows 3 end beyond",
+            r"rows 3 end beyond.*\(the first is chunk \(1, 0\), in s3://bucket/file\.nc\)",
         ),
+        ({"offsets": np.array([0, 0, 2**64, 0, 0, -1])}, "not between 0 and .* in rows 2, 5"),
+        ({"lengths": np.array([1, 1, 1.5, "1", 1, 1], object)}, "no integers in rows 2, 3"),
         ({"checksum": np.array([1, 1, -1, 1, 1, 2**32])}, r"epoch seconds\) in rows 2, 5"),
         ({"checksum": pa.array(["a", "", None, "a", "", "b"])}, "empty texts in rows 1, 4"),
         ({"checksum": ["tag", None, 3, "tag", 1.5, ""]}, "row 4: the checksum 1.5"),
@@ -109,7 +114,7 @@ class Refusal(NamedTuple):
         Refusal(
             "s3://bucket/../other",
             {"validate_containers": False},
-            ErrorKind.INVALID_VIRTUAL_REF,
+            ErrorKind.CANNOT_PARSE_URL,
             r"^rows 2, 4: the location 's3://bucket/../other'",
         ),
         Refusal(
@@ -149,6 +154,7 @@ def test_rows_of_refused_locations_are_named_and_nothing_is_set(
         (VirtualChunkSpec([0, 0], "", 0, 1), r"^rows 1 for /a have no location"),
         (VirtualChunkSpec([0, 0], URL, 0, 0), r"^rows 1 have length 0"),
         (VirtualChunkSpec([0, 0], URL, -1, 1), r"^offsets are negative in rows 1"),
+        (VirtualChunkSpec([0, 0], URL, 2**64, 1), r"^offsets are not between .* in rows 1"),
         (VirtualChunkSpec([0, 9], URL, 0, 1), r"^chunk \(0, 9\) \(rows 1\) is outside"),
         (VirtualChunkSpec([0], URL, 0, 1), r"^chunk \(0,\) \(row 1\) is outside"),
         (
