@@ -219,18 +219,16 @@ _LEDGER_GROUPS: tuple[Group, ...] = (
     ),
     *(
         Group(
-            title=f"ledger: plan the next of {count:,} transactions",
-            case=_case("plan_transaction", count),
-            targets={"storage_requests": Target(8), "wall_ms": None},
+            title=f"ledger: {how} {count:,} transactions",
+            case=_case(operation, count),
+            targets={"storage_requests": target, "wall_ms": None},
             has_peer=False,
         )
         for count in (1_000, 10_000, 100_000)
-    ),
-    Group(
-        title="  the same by scanning 100,000 deeply",
-        case=_case("scan_chain_deeply", 100_000),
-        targets={"storage_requests": None, "wall_ms": None},
-        has_peer=False,
+        for how, operation, target in (
+            ("plan the next of", "plan_transaction", Target(8)),
+            ("  the same by a deep scan of", "scan_chain_deeply", None),
+        )
     ),
     Group(
         title="ledger: verify 10,000 blocks on disk",

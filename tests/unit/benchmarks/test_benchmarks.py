@@ -21,7 +21,7 @@ REFERENCES = 1_600
 CHUNKS = 50
 MEASURED = {row.case.operation for row in full_rows(long=True)}
 ON_SERVER = {operation for operation in MEASURED if "server" in operation}
-OURS_ALONE = {row.case.operation for row in full_rows(long=True) if not row.has_peer}
+OURS_ALONE = MEASURED - {row.case.operation for row in full_rows(long=True) if row.has_peer}
 ON_SPARK = {"merge_snapshot_on_spark"}
 
 
