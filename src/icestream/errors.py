@@ -337,9 +337,16 @@ class FormatError(IcestreamError):
 
 
 class IntegrityError(IcestreamError):
-    """Stored bytes differ from the length or checksum that was recorded for them."""
+    """Stored bytes differ from the length or checksum that was recorded for them.
+
+    `rule` names what an object of a ledger breaks; it is empty elsewhere.
+    """
 
     default_kind = ErrorKind.INTEGRITY
+
+    def __init__(self, message: str = "", *, kind: ErrorKind | None = None, rule: str = "") -> None:
+        super().__init__(message, kind=kind)
+        self.rule = rule
 
 
 class ObjectChangedError(IntegrityError):

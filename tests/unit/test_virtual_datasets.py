@@ -31,13 +31,13 @@ from icestream.model.chunk_refs import ChunkType, VirtualRef
 from icestream.model.config import RepositoryConfig
 from icestream.model.containers import VirtualChunkContainer
 from icestream.model.object_stores import ObjectStoreConfig
+from icestream.parsers.manifest_columns import ManifestColumns
 from icestream.repository.repository import Repository
 from icestream.repository.session import Session
 from icestream.storage.memory import InMemoryStorage
 from icestream.storage.protocol import ObjectInfo, Version
 from icestream.virtual.object_infos import object_infos
 from icestream.virtual_datasets import recorded_checksums, write_virtual_dataset
-from icestream.virtual_datasets.manifest_columns import ManifestColumns
 
 CHUNK = 2
 BYTES = 4 * CHUNK

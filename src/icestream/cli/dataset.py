@@ -15,6 +15,7 @@ from icestream.cli.dataset_reports import (
     LOGGED,
     added_values,
     blocks_document,
+    counted,
     described,
     listed_row,
     logged_row,
@@ -260,7 +261,7 @@ def reset(
     if dry_run:
         dropped = dataset.state.head.sequence_number - found.sequence_number
         return Done(
-            f"{dropped} blocks would be dropped; nothing was changed",
+            f"{counted(dropped, 'block')} would be dropped; nothing was changed",
             {"head": str(dataset.head), "new_head": str(found.block_hash), "dropped": dropped},
         )
     return Record(rewritten_values(dataset.reset(found.block_hash)))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from icestream.ledger.blocks.times import Timestamp
     from icestream.ledger.chain.rewriting import RewriteResult
     from icestream.ledger.chain.stored_blocks import StoredBlock
-    from icestream.ledger.chain.verification import Problem, VerificationReport
+    from icestream.ledger.chain.verification import VerificationReport
     from icestream.ledger.data_writing import AddedData
     from icestream.ledger.dataset import Dataset
 
@@ -120,9 +120,16 @@ def rewritten_values(result: "RewriteResult") -> dict[str, Any]:
 
 def verified(report: "VerificationReport") -> Document:
     """Return what a verification found; the first problem stands first."""
-    counts = f"{report.blocks} blocks, {report.slices} slices, {report.checkpoints} checkpoints"
-    verdict = "valid" if report.is_valid else f"{len(report.problems)} problems"
-    lines = [f"{counts} ({report.size_bytes} bytes): {verdict}", *map(_told, report.problems)]
+    counts = ", ".join(
+        counted(number, noun)
+        for number, noun in (
+            (report.blocks, "block"),
+            (report.slices, "slice"),
+            (report.checkpoints, "checkpoint"),
+        )
+    )
+    verdict = "valid" if report.is_valid else counted(len(report.problems), "problem")
+    lines = [f"{counts} ({report.size_bytes} bytes): {verdict}", *map(str, report.problems)]
     data = {
         "valid": report.is_valid,
         "blocks": report.blocks,
@@ -142,9 +149,9 @@ def verified(report: "VerificationReport") -> Document:
     return Document("\n".join(lines), data, 0 if report.is_valid else INVALID_EXIT_CODE)
 
 
-def _told(problem: "Problem") -> str:
-    rule = f"(rule {problem.rule})"
-    return problem.message if rule in problem.message else f"{problem.message} {rule}"
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of something, in words that fit."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def shown(value: Any) -> Any:

@@ -43,7 +43,6 @@ def _named(state: ChainState, name: str) -> Source:
         return state.polling_source
     if source := state.push_sources.get(name):
         return source
-    known = ", ".join(sorted(state.push_sources)) or "none"
-    raise NotFoundError(
-        f"there is no push source {name!r}, only {known}; declare it with AddPushSource"
-    )
+    known = ", ".join(sorted(state.push_sources))
+    remedy = f"name one of {known}, or declare it" if known else "declare it"
+    raise NotFoundError(f"there is no push source {name!r}: {remedy} with AddPushSource")

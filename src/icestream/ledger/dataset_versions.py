@@ -1,6 +1,6 @@
 """A dataset as of one block: its schema, its slices, its records."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from icestream.ledger.data.system_columns import (
     SystemColumns,
 )
 from icestream.ledger.history import history_table
+from icestream.ledger.slice_files import find_damage
 from icestream.storage.protocol import Storage
 
 
@@ -121,8 +122,10 @@ class DatasetVersion:
         Raises:
             IntegrityError: A slice is missing or damaged.
         """
-        with _damage_is_told():
-            return read_records(self.to_dataset(), self.record_schema)
+        slices = self.slices()
+        with self._damage_is_told(slices):
+            records = read_records(self._open(slices), self.record_schema)
+        return self._complete(records, slices, self.record_count)
 
     def tail(self, count: int = 10) -> pa.Table:
         """Return the last records; only the blocks and files that hold them are read.
@@ -133,13 +136,36 @@ class DatasetVersion:
         """
         first = self._state.next_offset - count
         slices = tuple(self._newest(first))[::-1] if self._slices is None else self._slices
-        with _damage_is_told():
-            return read_tail(
+        with self._damage_is_told(slices):
+            records = read_tail(
                 self._open(slices),
                 count,
                 last_offset=self.last_offset,
                 columns=self.system_columns,
             )
+        return self._complete(records, slices, min(count, self.record_count))
+
+    @contextmanager
+    def _damage_is_told(self, slices: Sequence[DataSlice]) -> Iterator[None]:
+        """Name the file that Arrow cannot read."""
+        try:
+            yield
+        except (NotFoundError, pa.ArrowException, OSError) as error:
+            raise self._damage(slices, str(error)) from error
+
+    def _complete(self, records: pa.Table, slices: Sequence[DataSlice], count: int) -> pa.Table:
+        """Accept records if there are as many as offsets: they have no gaps."""
+        if len(records) != count:
+            raise self._damage(slices, f"there are {len(records)} records, not {count}")
+        return records
+
+    def _damage(self, slices: Sequence[DataSlice], problem: str) -> IntegrityError:
+        found = find_damage(self.storage, slices, self.system_columns)
+        told = f"a slice cannot be read: {problem}" if found is None else str(found)
+        return IntegrityError(
+            f"{told}; verify the dataset to learn what else is damaged",
+            rule=(found and found.rule) or "slice-holds-its-records",
+        )
 
     def _open(self, slices: tuple[DataSlice, ...]) -> ds.Dataset:
         return open_slices(self.storage, slices, self.record_schema, columns=self.system_columns)
@@ -163,18 +189,6 @@ class DatasetVersion:
                 return known.slices() + tuple(_walked_slices(iter(newer)))[::-1]
             newer.append(block)
         return tuple(_walked_slices(iter(newer)))[::-1]
-
-
-@contextmanager
-def _damage_is_told() -> Iterator[None]:
-    """Translate what Arrow says about files that it cannot read."""
-    try:
-        yield
-    except (NotFoundError, pa.ArrowException, OSError) as error:
-        raise IntegrityError(
-            f"a slice cannot be read: {error}; verify the dataset to learn which are damaged, and"
-            " copy them from another replica"
-        ) from error
 
 
 def _walked_slices(blocks: Iterator[StoredBlock]) -> Iterator[DataSlice]:

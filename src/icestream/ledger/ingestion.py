@@ -64,7 +64,7 @@ def poll_source(
     source = state.polling_source
     if source is None:
         raise NotFoundError(
-            f"{state.dataset_id} has no polling source: hand the data in, or declare a source"
+            "the dataset has no polling source: hand in a file or a table, or declare a source"
             " with SetPollingSource"
         )
     last = state.data_event if isinstance(state.data_event, AddData) else None
@@ -117,14 +117,14 @@ def pushed_input(
     source = active_source(state, source_name)
     if isinstance(source, SetPollingSource):
         raise InvalidInputError(
-            f"{state.dataset_id} has a polling source, so that no data are handed in: ingest"
-            " without a file"
+            "the dataset has a polling source, so that no files are handed in: ingest without a"
+            " file"
         )
     step = read or (None if source is None else source.read)
     if step is None:
         raise InvalidInputError(
-            f"{state.dataset_id} has no source that tells how to read files: give the format,"
-            " or declare a source with AddPushSource"
+            "the dataset has no source that tells how to read files: give their format (on the"
+            " command line --input-format), or declare a source with AddPushSource"
         )
     return _input(source, step, data, settings, name="the input")
 

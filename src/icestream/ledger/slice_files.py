@@ -1,9 +1,10 @@
 """Slices on the storage of their dataset: saved, merged, and checked against their blocks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from icestream.errors import IntegrityError
 from icestream.ledger.blocks.events import DataSlice
 from icestream.ledger.chain.hashed_objects import load_object, save_object
 from icestream.ledger.chain.layout import data_key
@@ -16,6 +17,7 @@ from icestream.ledger.data.slices import (
     check_slice_records,
     decode_slice,
     encode_slice,
+    read_slice,
 )
 from icestream.ledger.data.system_columns import SystemColumns
 from icestream.storage.protocol import Storage
@@ -67,6 +69,19 @@ def check_slice_content(data: bytes, context: SliceContext) -> None:
         schema=None if schema is None else schema_of_event(schema, name="of the schema"),
         name=context.key,
     )
+
+
+def find_damage(
+    storage: Storage, slices: Iterable[DataSlice], columns: SystemColumns
+) -> IntegrityError | None:
+    """Return what is wrong with the first slice that is not what its block tells; None if none."""
+    for facts in slices:
+        key = data_key(facts.physical_hash)
+        try:
+            read_slice(load_object(storage, key), facts, columns=columns, name=key)
+        except IntegrityError as error:
+            return error
+    return None
 
 
 def _checked_records(storage: Storage, facts: DataSlice, columns: SystemColumns) -> pa.Table:

@@ -83,7 +83,7 @@ def write_transform(
             for another block.
         ConflictError: Somebody else appended first; nothing of the transaction is visible.
     """
-    prepared = prepare_transform(chain, plan, output, system_time=system_time)
+    prepared = _with_files_saved(chain, plan, output, system_time)
     if prepared is None:
         return AddedData(old_head=chain.head, new_head=chain.head)
     chain.append_blocks(prepared.blocks)
@@ -105,13 +105,23 @@ def prepare_transform(
     `chain.append_blocks(prepared.blocks)` makes it part of the dataset. Arguments and errors are
     those of `write_transform`.
     """
+    prepared = _with_files_saved(chain, plan, output, system_time)
+    if prepared is not None:
+        chain.store.save(prepared.blocks)
+    return prepared
+
+
+def _with_files_saved(
+    chain: MetadataChain, plan: TransformPlan, output: TransformOutput, moment: Timestamp | None
+) -> PreparedTransform | None:
+    """Return a transaction whose slice and checkpoint are saved, but not its blocks."""
     if plan.head != chain.head:
         raise InvalidInputError(
             f"the plan is for block {plan.head}, the dataset is at {chain.head}: plan again",
             kind=ErrorKind.INVALID_ARGUMENT,
         )
     state = chain.state
-    moment = system_time or next_system_time(state)
+    moment = moment or next_system_time(state)
     records = _records(state, plan, output.rows, moment)
     data_slice = encode_slice(records, SystemColumns.of(state.vocabulary)) if len(records) else None
     checkpoint = output.state if output.state is not None else input_watermarks(plan)
@@ -120,12 +130,11 @@ def prepare_transform(
         return None
     if data_slice is not None:
         save_slice(chain.storage, data_slice)
-    save_object(chain.storage, checkpoint_key(sha3_256(checkpoint)), checkpoint)
-    blocks = linked(state, events, moment)
-    chain.store.save(blocks)
+    if (name := sha3_256(checkpoint)) != plan.prev_checkpoint:  # else it is there
+        save_object(chain.storage, checkpoint_key(name), checkpoint)
     return PreparedTransform(
         old_head=chain.head,
-        blocks=tuple(blocks),
+        blocks=tuple(linked(state, events, moment)),
         data_slice=None if data_slice is None else data_slice.facts,
     )
 

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from icestream.errors import ErrorKind, InvalidInputError
+from icestream.ledger.dataset import Dataset
 from icestream.spark.arrow_types import spark_schema
 from icestream.spark.cells.blocks import Block
 from icestream.spark.cells.plans import CellPlan, plan_cells
@@ -117,7 +118,7 @@ def rows_of(options: SourceOptions) -> Rows:
         IcestreamError: There are none; the message says what is wrong, and the way out.
     """
     if options.table == EVENTS:
-        return EventRows(options.storage())
+        return EventRows(Dataset.open(options.storage()).storage)
     if options.table is not None:
         find_table(options.table)
     repo = options.open()

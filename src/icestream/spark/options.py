@@ -10,6 +10,7 @@ from icestream.repository.repository import Repository
 from icestream.spark.cells.grids import CellQuery, parse_names
 from icestream.spark.cells.plans import ROWS_PER_BLOCK
 from icestream.spark.cells.selections import Selection, parse_selection
+from icestream.spark.metadata_tables import EVENTS
 from icestream.spark.pinned import VersionName
 from icestream.storage.protocol import Storage
 from icestream.storage.urls import StorageUrl
@@ -89,6 +90,8 @@ def _check_names(given: Mapping[str, str]) -> None:
         raise _refused("there is no path; give the address of a repository to load(...)")
     if "table" in given and (odd := [name for name in _CELLS if name in given]):
         raise _refused(f"the option {odd[0]!r} means nothing for a table; leave one of them out")
+    if given.get("table") == EVENTS and (odd := [name for name in _VERSION if name in given]):
+        raise _refused(f"the option {odd[0]!r} means nothing for a ledger dataset; leave it out")
     if "array" in given and (odd := [name for name in ("group", "variables") if name in given]):
         raise _refused(f"array names one array, so {odd[0]!r} means nothing; leave one of them out")
 

@@ -17,7 +17,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fcntl import LOCK_EX, flock
@@ -286,7 +286,8 @@ def _running(
         yield process
     finally:
         # SeaweedFS takes a quarter of a minute to end politely
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # one that never started has told why
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from icestream.errors import ErrorKind, InvalidInputError, StorageError
+from icestream.parsers.manifest_columns import ManifestColumns
 from icestream.storage.protocol import ObjectInfo
 from icestream.virtual.object_infos import Resolve, object_infos
-from icestream.virtual_datasets.manifest_columns import ManifestColumns
 from icestream.zarr_store.checksums import Checksum, ChecksumColumn, split_checksum
 
 type ChecksumChoice = Literal["etag", "last-modified"] | datetime | None

@@ -27,6 +27,7 @@ from icestream.model.chunk_tables import UInt32
 from icestream.model.locations import SCHEME
 from icestream.model.nodes import ArrayNode, GroupNode, Node
 from icestream.model.paths import ROOT, absolute
+from icestream.parsers.manifest_columns import ManifestColumns
 from icestream.repository.session import ForkSession, Session
 from icestream.virtual_datasets.array_metadata import (
     check_agreement,
@@ -37,7 +38,6 @@ from icestream.virtual_datasets.array_metadata import (
     stored_metadata,
 )
 from icestream.virtual_datasets.drafts import draft_of
-from icestream.virtual_datasets.manifest_columns import ManifestColumns
 from icestream.virtual_datasets.placements import Placement
 from icestream.virtual_datasets.recorded_checksums import (
     ChecksumChoice,

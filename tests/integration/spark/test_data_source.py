@@ -221,6 +221,8 @@ def test_events_are_the_blocks_of_a_dataset(spark: SparkSession, tmp_path: Path)
     assert (events[-1].event, events[-1].records, events[-1].last_offset) == ("AddData", 2, 1)
     with pytest.raises(AnalysisException, match="no repository"):
         load(spark, tmp_path / "cities")
+    with pytest.raises(AnalysisException, match="no dataset"):
+        load(spark, tmp_path / "nowhere", table="events")
 
 
 def test_a_schema_of_ones_own_is_refused(

@@ -210,7 +210,7 @@ def test_of_several_sources_one_must_be_named(storage: Storage) -> None:
 
     with pytest.raises(InvalidInputError, match="all, new"):
         dataset.add_data(cities("kyiv"))
-    with pytest.raises(NotFoundError, match="no push source 'old', only all, new"):
+    with pytest.raises(NotFoundError, match="no push source 'old': name one of all, new"):
         dataset.add_data(cities("kyiv"), source_name="old")
     assert dataset.add_data(cities("kyiv"), source_name="new").is_up_to_date
 
@@ -490,11 +490,27 @@ def test_reading_a_damaged_slice_is_an_error_of_its_own(storage: Storage) -> Non
     whole = storage.get(key)
 
     storage.put(key, whole[:50] + bytes(100) + whole[150:])
-    with pytest.raises(IntegrityError, match="verify the dataset"):
+    with pytest.raises(IntegrityError, match=f"{key}.*physical hash.*verify the dataset"):
         dataset.to_arrow()
     storage.delete_many([key])
-    with pytest.raises(IntegrityError, match=key):
+    with pytest.raises(IntegrityError, match=f"{key} is missing") as caught:
         dataset.tail()
+    assert caught.value.rule == "objects-exist"
+
+
+def test_records_with_a_gap_are_not_read(storage: Storage) -> None:
+    source = Dataset.create(InMemoryStorage(), "cities")
+    source.add_data(cities("a", "b", "c"))
+    dataset = Dataset.create(storage, "cities")
+    assert source.state.schema is not None
+    spoilt = lying_slice(storage, source.to_arrow().take([0, 2]), 0, 2)
+    dataset.append(source.state.schema, AddData(new_data=spoilt))
+
+    for read in (dataset.to_arrow, dataset.tail):
+        with pytest.raises(IntegrityError, match="without gaps") as caught:
+            read()
+        assert data_key(spoilt.physical_hash) in str(caught.value)
+        assert caught.value.rule == "slice-holds-its-records"
 
 
 def lying_slice(storage: Storage, table: pa.Table, first: int, last: int) -> DataSlice:

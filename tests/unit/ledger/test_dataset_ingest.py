@@ -268,7 +268,7 @@ def test_without_a_source_the_format_must_be_given() -> None:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"city": ["lviv"]}), sink)
 
-    with pytest.raises(InvalidInputError, match="give the format"):
+    with pytest.raises(InvalidInputError, match=r"give their format .*--input-format"):
         dataset.ingest_file(b"city\nkyiv\n")
     dataset.ingest_file(b"city\nkyiv\n", read=ReadStepCsv(header=True))
     dataset.ingest_file(b'{"city": "odesa"}', read=ReadStepNdJson())

@@ -1,13 +1,15 @@
 """Transactions of derivative datasets, also those that produce nothing."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from tests.ledger_events import SQL
+from tests.ledger_events import SCHEMA, SQL, save_slice
+from tests.unit.ledger.test_dataset_faults import FUTURE, DeadlyStorage, Killed
 
 from icestream.errors import ConflictError, InvalidInputError
 from icestream.ledger import (
+    AddData,
     Dataset,
     DatasetAlias,
     DatasetKind,
@@ -18,7 +20,7 @@ from icestream.ledger import (
 )
 from icestream.ledger.blocks.snapshots import DatasetSnapshot
 from icestream.ledger.blocks.transforms import TransformInput
-from icestream.ledger.chain.layout import checkpoint_key
+from icestream.ledger.chain.layout import SUMMARY, checkpoint_key
 from icestream.ledger.transactions import (
     TransformOutput,
     prepare_transform,
@@ -78,16 +80,17 @@ def last_event(dataset: Dataset) -> ExecuteTransform:
 
 def test_a_filter_without_output_and_watermark_is_recorded_all_the_same() -> None:
     source = Dataset.create(InMemoryStorage(), "plain")
-    source.add_data(pa.table({"value": [1, 2], "event_time": pa.array([None, None], TIME)}))
     derived = derivative(source)
 
+    source.append(SCHEMA, AddData(new_data=save_slice(source.storage, 0, 1)))
     write_transform(derived.chain, plan(derived, source), output())
-    source.add_data(pa.table({"value": [3], "event_time": pa.array([None], TIME)}))
+    source.append(AddData(prev_offset=1, new_data=save_slice(source.storage, 2, 2)))
     write_transform(derived.chain, plan(derived, source), output())
 
     event = last_event(derived)
     (entry,) = event.query_inputs
     assert (entry.prev_offset, entry.new_offset) == (1, 2)
+    assert event.new_watermark is None
     assert event.new_data is None
     assert event.prev_offset is None
     assert event.new_checkpoint is not None
@@ -111,6 +114,51 @@ def test_offsets_are_carried_through_transactions_without_output() -> None:
     added = write_transform(derived.chain, plan(derived, source), output(2))
     assert added.data_slice is not None
     assert (added.data_slice.offset_interval.start, added.data_slice.offset_interval.end) == (1, 2)
+
+
+@pytest.mark.parametrize("raises_watermark", [False, True])
+def test_a_transaction_without_output_takes_four_requests_at_most(
+    *, raises_watermark: bool
+) -> None:
+    source = root(rows=1)
+    storage = CountingStorage(InMemoryStorage())
+    derived = derivative(source, storage=storage)
+    derived.write_transform(plan(derived, source), output(1))
+    later = NOON + timedelta(hours=1) if raises_watermark else None
+    source.add_data(readings(1), watermark=later)
+    planned = plan(derived, source)
+
+    storage.reset()
+    derived.write_transform(planned, output())
+
+    assert len([path for _, path in storage.log if path != SUMMARY]) == (
+        4 if raises_watermark else 2
+    )
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_killed_transaction_leaves_the_dataset_as_before_or_complete(*, after: bool) -> None:
+    source, number = root(rows=2), 0
+    while True:
+        number += 1
+        storage = InMemoryStorage()
+        derivative(source, storage=storage)
+        try:
+            deadly = Dataset.open(DeadlyStorage(storage, number, after=after))
+            deadly.write_transform(plan(deadly, source), output(2))
+        except Killed:
+            derived = Dataset.open(storage)
+            assert derived.last_offset in {None, 1}
+            assert (derived.schema is None) is (derived.last_offset is None)
+            derived.collect_garbage(FUTURE)
+            assert derived.verify(inputs=[source]).is_valid
+            if derived.last_offset is None:
+                derived.write_transform(plan(derived, source), output(2))
+            assert derived.to_arrow().column("value").to_pylist() == [0, 1]
+        else:
+            break
+
+    assert number == 7  # slice, checkpoint, two blocks, head and summary
 
 
 def test_the_schema_and_the_first_transaction_become_visible_together() -> None:

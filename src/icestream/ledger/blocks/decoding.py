@@ -82,13 +82,18 @@ def _unreadable(version: int, name: str) -> IntegrityError:
         else "it was written by a newer program, or is damaged"
     )
     return IntegrityError(
-        f"{name} has version {version}, not 2 or 3: {what}",
+        f"{name} has version {version}, not 2 or 3: {what} (rule version-is-known)",
         kind=ErrorKind.UNSUPPORTED_SPEC_VERSION,
+        rule="version-is-known",
     )
 
 
 def _damaged(name: str, error: Exception) -> IntegrityError:
-    return IntegrityError(f"{name} is damaged: {error}", kind=ErrorKind.DESERIALIZATION)
+    return IntegrityError(
+        f"{name} is damaged: {error} (rule blocks-are-whole)",
+        kind=ErrorKind.DESERIALIZATION,
+        rule="blocks-are-whole",
+    )
 
 
 def _read_manifest(data: bytes) -> tuple[int, bytes]:

@@ -20,8 +20,8 @@ class BlockStore:
         """Return a block.
 
         Raises:
-            IntegrityError: It is missing, or its bytes have another hash.
-            FormatError: Its bytes are no block, or one of an unknown version.
+            IntegrityError: It is missing, its bytes have another hash, or they are no block, or
+                one of an unknown version.
         """
         key = block_key(block_hash)
         return StoredBlock.received(load_object(self.storage, key), block_hash, name=key)

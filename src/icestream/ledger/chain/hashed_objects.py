@@ -47,7 +47,8 @@ def load_object(storage: Storage, key: str) -> bytes:
 def missing(key: str) -> IntegrityError:
     """Return the error of a reference that leads nowhere."""
     return IntegrityError(
-        f"{key} is missing (rule objects-exist); copy it from another replica of the dataset"
+        f"{key} is missing (rule objects-exist); copy it from another replica of the dataset",
+        rule="objects-exist",
     )
 
 

@@ -37,7 +37,8 @@ def find_head(storage: Storage) -> Head | None:
         return Head(Multihash.parse(data.decode()), version)
     except (InvalidInputError, UnicodeDecodeError) as error:
         raise FormatError(
-            f"{HEAD} holds {data[:80]!r}; write the hash of the last block there, without a newline"
+            f"{HEAD} holds {data[:80]!r} (rule head-names-a-block); write the hash of the last"
+            " block there, without a newline"
         ) from error
 
 

@@ -36,14 +36,15 @@ class StoredBlock:
         """Return the block that somebody else's bytes encode; `name` is for errors.
 
         Raises:
-            IntegrityError: They do not have the expected hash.
-            FormatError: They encode no block, or one of an unknown version.
+            IntegrityError: They do not have the expected hash, or encode no block, or one of an
+                unknown version.
         """
         actual = hash_of(data)
         if expected is not None and actual != expected:
             raise IntegrityError(
                 f"{name} has bytes of hash {actual} instead of {expected} (rule"
-                " hash-matches-name); copy it from another replica of the dataset"
+                " hash-matches-name); copy it from another replica of the dataset",
+                rule="hash-matches-name",
             )
         return cls(actual, decode_block(data, name=name), data)
 

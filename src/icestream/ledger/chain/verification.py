@@ -46,6 +46,10 @@ class Problem:
     sequence_number: int | None = None
     """Of the block that is wrong or names the file, if it has one."""
 
+    def __str__(self) -> str:
+        rule = f"(rule {self.rule})"
+        return self.message if rule in self.message else f"{self.message} {rule}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationReport:
@@ -76,7 +80,9 @@ class VerificationReport:
             IntegrityError: Something is wrong; names the first block or file and its rule.
         """
         if self.first is not None:
-            raise IntegrityError(f"{self.first.message} ({len(self.problems)} problems in all)")
+            others = len(self.problems) - 1
+            more = f"; {others} more" if others else ""
+            raise IntegrityError(f"{self.first}{more}", rule=self.first.rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +157,12 @@ def _read_blocks(
     while wanted is not None:
         try:
             blocks.append(load_prefetched(store, wanted, read))
-        except (IntegrityError, FormatError) as error:
+        except IntegrityError as error:
             number = blocks[-1].sequence_number - 1 if blocks else None
             problems.append(
                 Problem(
                     object_key=block_key(wanted),
-                    rule="blocks-are-whole",
+                    rule=error.rule,
                     message=str(error),
                     sequence_number=number,
                 )

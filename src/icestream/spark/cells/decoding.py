@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from icestream.errors import ErrorKind, InvalidInputError
-from icestream.ingest.calendars import PROLEPTIC, STANDARD
-from icestream.ingest.coordinates import (
+from icestream.ingest.times.calendars import PROLEPTIC, STANDARD
+from icestream.ingest.times.encodings import (
     MISSING,
     TimeEncoding,
     are_time_units,
@@ -61,9 +61,7 @@ class Decoding:
     def _of_numbers(self, flat: Values, absent: Values | None) -> pa.Array:
         if self.unsigned:
             flat = flat.view(f"u{flat.dtype.itemsize}")
-        if self.scale is not None or self.offset is not None:
-            kind = np.float64 if flat.dtype.kind in "iu" else np.result_type(flat.dtype, np.float32)
-            flat = flat.astype(kind) * kind(self.scale or 1) + kind(self.offset or 0)  # type: ignore[operator]
+        flat = self._unpacked(flat)
         if self.time is not None:
             known = flat if absent is None else np.where(absent, flat.dtype.type(0), flat)
             micros = decode_times(known, self.time)
@@ -71,6 +69,17 @@ class Decoding:
             absent = unknown if absent is None else absent | unknown
             return pa.array(micros, mask=absent).view(self.type)
         return pa.array(flat, mask=absent).cast(self.type)
+
+    def _unpacked(self, flat: Values) -> Values:
+        if self.scale is None and self.offset is None:
+            return flat
+        wide = np.float64 if flat.dtype.kind in "iu" else np.float32
+        values: Values = flat.astype(np.result_type(flat.dtype, wide))
+        if self.scale is not None:
+            values *= values.dtype.type(self.scale)
+        if self.offset is not None:
+            values += values.dtype.type(self.offset)
+        return values
 
     def _absent(self, flat: Values) -> Values | None:
         found: Values | None = None

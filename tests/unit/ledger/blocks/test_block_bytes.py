@@ -4,7 +4,7 @@ import json
 import time
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import flatbuffers
 import pytest
@@ -24,6 +24,7 @@ from icestream.ledger.blocks.documents import block_from_tree, block_tree
 from icestream.ledger.blocks.encoding import block_hash, encode_block
 from icestream.ledger.blocks.events import (
     AddData,
+    DisablePushSource,
     ExecuteTransform,
     ExecuteTransformInput,
     MetadataBlock,
@@ -31,7 +32,7 @@ from icestream.ledger.blocks.events import (
     SetDataSchema,
     SetInfo,
 )
-from icestream.ledger.blocks.hashes import Multihash
+from icestream.ledger.blocks.hashes import Multihash, sha3_256
 from icestream.ledger.blocks.times import Timestamp
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors/odf/blocks.json").read_text())["blocks"]
@@ -75,6 +76,52 @@ def test_blocks_of_both_versions_are_read(
 
     assert block_tree(decode_block(data)) == tree
     assert manifest_version(data) == version
+
+
+def disabled_push_source_block(name: str, prev_block_hash: bytes) -> bytes:
+    """Return the inner buffer of a block at 2024-02-01T00:00:05.000000006Z, field by field."""
+    builder = flatbuffers.Builder()
+    previous = builder.CreateByteVector(prev_block_hash)
+    text = builder.CreateString(name)
+    builder.StartObject(1)
+    builder.PrependUOffsetTRelativeSlot(0, text, 0)
+    event = builder.EndObject()
+    builder.StartObject(5)
+    builder.Prep(4, 16)
+    builder.PrependUint32(6)
+    builder.PrependUint32(5)
+    builder.Pad(2)
+    builder.PrependUint16(32)
+    builder.PrependInt32(2024)
+    builder.PrependStructSlot(0, builder.Offset(), 0)
+    builder.PrependUOffsetTRelativeSlot(1, previous, 0)
+    builder.PrependUint64Slot(2, 7, 0)
+    builder.PrependUint8Slot(3, 12, 0)
+    builder.PrependUOffsetTRelativeSlot(4, event, 0)
+    builder.Finish(builder.EndObject())
+    return bytes(builder.Output())
+
+
+def test_the_event_that_no_vector_has_is_written_byte_for_byte_too():
+    previous = sha3_256(b"")
+    block = MetadataBlock(
+        system_time=Timestamp(2024, 32, 5, 6),
+        prev_block_hash=previous,
+        sequence_number=7,
+        event=DisablePushSource(source_name="a"),
+    )
+
+    encoded = encode_block(block)
+
+    assert encoded == manifest(disabled_push_source_block("a", previous.to_bytes()))
+    assert decode_block(encoded) == block
+
+
+def test_all_thirteen_events_are_compared_byte_for_byte():
+    compared = {vector["block"]["event"]["kind"] for vector in VECTORS} | {"DisablePushSource"}
+
+    assert compared == {event.__name__ for event in get_args(MetadataEvent.__value__)}
+    assert len(compared) == 13
 
 
 def test_version_3_is_written():

@@ -1,5 +1,6 @@
 """A chain on a storage: created, read, appended to by one or many, and killed in between."""
 
+import struct
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.ledger_events import (
     SCHEMA,
+    checkpoint,
     data_slice,
     dataset_id,
     moment,
@@ -28,7 +30,8 @@ from icestream.errors import (
     NotFoundError,
     StorageError,
 )
-from icestream.ledger.blocks.encoding import encode_block
+from icestream.ledger.blocks.decoding import manifest_version
+from icestream.ledger.blocks.encoding import block_hash, encode_block
 from icestream.ledger.blocks.events import (
     AddData,
     DatasetKind,
@@ -39,9 +42,10 @@ from icestream.ledger.blocks.events import (
 from icestream.ledger.blocks.hashes import Multihash, sha3_256
 from icestream.ledger.blocks.times import Timestamp
 from icestream.ledger.chain.appending import linked
-from icestream.ledger.chain.layout import HEAD, SUMMARY, block_key, data_key
+from icestream.ledger.chain.layout import HEAD, SUMMARY, block_key, checkpoint_key, data_key
 from icestream.ledger.chain.metadata_chain import MetadataChain
 from icestream.ledger.chain.stored_blocks import StoredBlock
+from icestream.ledger.chain.verification import verify_chain
 from icestream.storage.local import LocalStorage
 from icestream.storage.memory import InMemoryStorage
 from icestream.storage.protocol import Storage
@@ -168,6 +172,35 @@ def test_a_slice_must_be_there_before_the_block_that_names_it(storage: Storage) 
 
     assert str(data_slice(0, 9).physical_hash) in str(caught.value)
     assert contents(storage) == before
+
+
+def test_a_checkpoint_must_be_there_before_the_block_that_names_it(storage: Storage) -> None:
+    chain = create(storage)
+    before = contents(storage)
+
+    with pytest.raises(ChainRuleError, match="objects-exist") as caught:
+        chain.append(AddData(new_checkpoint=checkpoint("none")))
+
+    assert checkpoint_key(checkpoint("none").physical_hash) in str(caught.value)
+    assert contents(storage) == before
+
+
+def test_a_block_of_an_unknown_version_is_named_with_the_rule(storage: Storage) -> None:
+    chain = create(storage)
+    (block,) = linked(chain.state, [INFO], moment(9))
+    newer = block.data.replace(struct.pack("<i", 3), struct.pack("<i", 4), 1)
+    assert manifest_version(newer) == 4
+    name = block_hash(newer)
+    storage.put(block_key(name), newer)
+    storage.put(HEAD, str(name).encode())
+
+    with pytest.raises(IntegrityError, match=f"{name} has version 4.*version-is-known") as caught:
+        MetadataChain.open(storage)
+    first = verify_chain(storage).first
+
+    assert caught.value.rule == "version-is-known"
+    assert first is not None
+    assert (first.object_key, first.rule) == (block_key(name), "version-is-known")
 
 
 def test_a_clock_that_is_behind_does_not_stop_a_writer(storage: Storage) -> None:
@@ -349,7 +382,7 @@ def test_a_head_that_is_no_hash_is_named(storage: Storage, text: bytes) -> None:
     create(storage)
     storage.put(HEAD, text)
 
-    with pytest.raises(FormatError, match="refs/head"):
+    with pytest.raises(FormatError, match=r"refs/head.*rule head-names-a-block"):
         MetadataChain.open(storage)
 
 
@@ -373,7 +406,7 @@ def test_a_head_that_points_nowhere_is_named(storage: Storage, *, has_summary: b
     chain = create(storage)
     storage.delete_many([block_key(chain.head), *([] if has_summary else [SUMMARY])])
 
-    with pytest.raises(IntegrityError, match=f"{chain.head} is missing"):
+    with pytest.raises(IntegrityError, match=f"{chain.head} is missing \\(rule objects-exist"):
         MetadataChain.open(storage)
 
 

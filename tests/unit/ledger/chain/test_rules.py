@@ -589,6 +589,25 @@ class TestStructure:
         judge(self.state, self.block(system_time=moment(0)).block)
 
 
+@pytest.mark.parametrize(
+    ("kind", "event"),
+    [
+        (DatasetKind.ROOT, FIRST_RUN),
+        (DatasetKind.DERIVATIVE, DisablePushSource(source_name="a")),
+        (DatasetKind.DERIVATIVE, DisablePollingSource()),
+    ],
+)
+def test_what_the_other_kind_of_dataset_may_do_is_named_first(
+    kind: DatasetKind, event: MetadataEvent
+) -> None:
+    """These break a second rule too: what they need cannot be in such a dataset."""
+    state = state_of(seed(kind))
+    (block,) = linked(state, [event], moment(1))
+
+    with pytest.raises(ChainRuleError, match="rule event-fits-the-dataset-kind"):
+        judge(state, block.block)
+
+
 def test_a_checkpoint_alone_needs_no_schema_but_data_do() -> None:
     state = state_of(DERIVATIVE, transform(1), FIRST_RUN)
     with_data = replace(NEXT_RUN, new_data=data_slice(0, 9))

@@ -1,0 +1,1 @@
+"""Archives become versions: declare, scan, place, publish."""

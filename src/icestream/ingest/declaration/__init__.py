@@ -1,0 +1,1 @@
+"""An archive as people declare it: values, and YAML both ways."""

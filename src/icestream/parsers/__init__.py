@@ -1,0 +1,1 @@
+"""One foreign file becomes Zarr metadata and columns of references."""

@@ -1,0 +1,1 @@
+"""TIFF files, GeoTIFF and COG among them: tiles and strips are chunks."""
