@@ -10,6 +10,38 @@
 ['kyiv', 'odesa']
 >>> cities.history().column("event").to_pylist()
 ['AddData', 'SetDataSchema', 'Seed']
+
+Events that bring no data are appended as they are:
+
+>>> from icestream.ledger import SetInfo
+>>> cities.append(SetInfo(description="where people live")) == cities.head
+True
+>>> [type(block.event).__name__ for block in cities.blocks()]
+['SetInfo', 'AddData', 'SetDataSchema', 'Seed']
+
+A derivative dataset knows what it consumed, and so what is next:
+
+>>> from icestream.ledger import TransformOutput, read_snapshots
+>>> [definition] = read_snapshots(f'''
+... kind: DatasetSnapshot
+... version: 1
+... content:
+...   name: large-cities
+...   kind: Derivative
+...   metadata:
+...     - kind: SetTransform
+...       inputs: [{{datasetRef: "{cities.dataset_id}", alias: cities}}]
+...       transform: {{kind: Sql, engine: spark, query: select * from cities}}
+... '''.encode())
+>>> large = Dataset.create(in_memory_storage(), definition)
+>>> plan = large.plan_transform([cities])
+>>> plan.query_inputs[0].new_offset
+1
+>>> rows = cities.to_arrow().select(["event_time", "city"])
+>>> large.write_transform(plan, TransformOutput(rows=rows.slice(0, 1))).record_count
+1
+>>> large.plan_transform([cities])
+UpToDate(reason='no input has new records or watermarks')
 """
 
 from collections.abc import Iterable, Iterator

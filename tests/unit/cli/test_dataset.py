@@ -337,9 +337,13 @@ def test_a_head_that_points_nowhere_is_told(
 
     ran = run("dataset", *words, address, "acme/cities")
     verified = run("dataset", "verify", address, "acme/cities", "-o", "json")
+    text = run("dataset", "verify", address, "acme/cities").stdout
 
     assert (ran.exit_code, verified.exit_code) == (6, 6)
-    assert verified.data["problems"][0]["object"] == block_key(dataset.head)
+    (problem,) = verified.data["problems"]
+    assert (problem["object"], problem["rule"]) == (block_key(dataset.head), "objects-exist")
+    assert text.startswith("0 blocks, 0 slices, 0 checkpoints (0 bytes): 1 problem\n")
+    assert text.count("(rule ") == 1
     assert f"{block_key(dataset.head)} is missing (rule objects-exist)" in ran.stderr
 
 
@@ -356,10 +360,12 @@ def test_a_dataset_is_moved_back(run: Run, address: str) -> None:
     words = ("dataset", "reset", address, "acme/cities")
 
     planned = run(*words, "2", "--dry-run", "-o", "json").data
+    told = run(*words, "3", "--dry-run").stdout
     before = run("dataset", "tail", address, "acme/cities", "-o", "json").data
     done = run(*words, planned["new_head"][-8:], "-o", "json").data
 
     assert (planned["dropped"], len(before)) == (2, 2)
+    assert told == "1 block would be dropped; nothing was changed\n"
     assert (done["blocks"], done["head"]) == (3, planned["new_head"])
     assert run("dataset", "tail", address, "acme/cities", "-o", "json").data == []
     assert run(*words, "9").exit_code == 3

@@ -55,6 +55,18 @@ def encode_block(block: MetadataBlock, *, version: int = CURRENT_VERSION) -> byt
 
     Version 2 is for tests: a chain keeps the bytes that it received, and adds version 3.
 
+    >>> from icestream.ledger import SetInfo, Timestamp, block_hash, decode_block
+    >>> block = MetadataBlock(
+    ...     system_time=Timestamp.parse("2024-05-01T12:00:00Z"),
+    ...     sequence_number=0,
+    ...     event=SetInfo(description="sea ice"),
+    ... )
+    >>> data = encode_block(block)
+    >>> decode_block(data) == block
+    True
+    >>> str(block_hash(data))[:9]
+    'f16207e5c'
+
     Raises:
         InvalidInputError: A value does not fit its field.
     """
