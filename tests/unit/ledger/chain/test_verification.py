@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from tests.ledger_events import (
@@ -40,7 +41,7 @@ from icestream.ledger.chain.verification import VerificationOptions, verify_chai
 from icestream.storage.local import LocalStorage
 from icestream.storage.memory import InMemoryStorage
 from icestream.storage.protocol import Storage
-from icestream.testing.doubles import LatentStorage
+from icestream.testing.doubles import LatentStorage, WrappedStorage
 from icestream.testing.ledger_chains import BlockTemplate, LongChain
 
 
@@ -79,7 +80,29 @@ def test_a_whole_dataset_has_no_problems() -> None:
     report.require_valid()
 
 
-def test_storages_that_answer_slowly_are_read_in_parallel() -> None:
+class MeetingStorage(WrappedStorage):
+    """Answers reads of a folder only when all of them are under way."""
+
+    def __init__(self, inner: Storage, **readers: int) -> None:
+        super().__init__(inner)
+        self.reads_inline = False
+        self.meetings = {name: Barrier(count, timeout=5) for name, count in readers.items()}
+
+    def around[T](self, verb: str, path: str, call: Callable[[], T]) -> T:
+        meeting = self.meetings.get(path.partition("/")[0])
+        if verb == "get" and meeting is not None:
+            meeting.wait()
+        return call()
+
+
+def test_blocks_and_files_are_read_in_parallel() -> None:
+    storage = InMemoryStorage()
+    create(storage)
+
+    assert verify_chain(MeetingStorage(storage, blocks=5, data=3)) == verify_chain(storage)
+
+
+def test_storages_that_answer_slowly_give_the_same_report() -> None:
     storage = InMemoryStorage()
     create(storage)
     latent = LatentStorage(storage, read_latency_ms=1)
