@@ -227,7 +227,7 @@ _LEDGER_GROUPS: tuple[Group, ...] = (
         for count in (1_000, 10_000, 100_000)
         for how, operation, target in (
             ("plan the next of", "plan_transaction", Target(8)),
-            ("  the same by a deep scan of", "scan_chain_deeply", None),
+            ("deep scan instead, of", "scan_chain_deeply", None),
         )
     ),
     Group(
