@@ -57,7 +57,7 @@ from icestream.ledger.active_sources import merge_strategy
 from icestream.ledger.block_names import BlockName, find_block
 from icestream.ledger.blocks.data_schemas import DataSchema
 from icestream.ledger.blocks.dataset_ids import DatasetId, new_dataset_id
-from icestream.ledger.blocks.events import DatasetKind, MetadataEvent
+from icestream.ledger.blocks.events import DatasetKind, ExecuteTransform, MetadataEvent
 from icestream.ledger.blocks.hashes import Multihash
 from icestream.ledger.blocks.names import DatasetAlias
 from icestream.ledger.blocks.snapshots import DatasetSnapshot, ResolveId, creation_events
@@ -72,7 +72,7 @@ from icestream.ledger.chain.leftovers import (
     find_leftovers,
 )
 from icestream.ledger.chain.metadata_chain import MetadataChain
-from icestream.ledger.chain.planning import TransformPlan, UpToDate, plan_transform
+from icestream.ledger.chain.planning import TransformPlan, UpToDate, check_inputs, plan_transform
 from icestream.ledger.chain.rewriting import CompactionLimits, RewriteResult
 from icestream.ledger.chain.states import ChainState
 from icestream.ledger.chain.stored_blocks import StoredBlock
@@ -225,8 +225,19 @@ class Dataset:
         """Return the chain as a table, newest block first."""
         return self.current.history()
 
-    def append(self, *events: MetadataEvent, system_time: Timestamp | None = None) -> Multihash:
+    def append(
+        self,
+        *events: MetadataEvent,
+        inputs: Iterable["Dataset"] = (),
+        system_time: Timestamp | None = None,
+    ) -> Multihash:
         """Append events, each in a block of its own, and move the head once.
+
+        Args:
+            *events: In their order.
+            inputs: What transactions say about these datasets is compared with them; about
+                others it is believed.
+            system_time: Of the blocks; the time of the clock, if None.
 
         Returns:
             The hash of the last block.
@@ -235,6 +246,10 @@ class Dataset:
             ChainRuleError: An event breaks a rule, or an object it needs is missing.
             ConflictError: Somebody else appended first; nothing of the events is visible.
         """
+        chains = {given.dataset_id: given.chain for given in inputs}
+        for event in events:
+            if isinstance(event, ExecuteTransform):
+                check_inputs(event, chains)
         return self._chain.append(*events, system_time=system_time)
 
     # -- records ----------------------------------------------------------------------------------

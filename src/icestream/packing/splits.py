@@ -4,7 +4,6 @@ An array is split by a grid of cells; each cell is a box of the same number of c
 dimension, wherever the array ends. The pieces of an array that grows stay the same therefore.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -142,11 +141,6 @@ def cells_in(cells: UInt32, ranges: Extents) -> npt.NDArray[np.bool_]:
     for column, (lo, hi) in zip(cells.T, ranges, strict=True):
         inside &= (column >= lo) & (column < hi)
     return inside
-
-
-def is_one_cell(ranges: Extents) -> bool:
-    """Tell whether the ranges hold exactly one cell."""
-    return math.prod(hi - lo for lo, hi in ranges) == 1
 
 
 def _starts_of_runs(places: UInt32) -> Rows:

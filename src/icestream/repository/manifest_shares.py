@@ -15,7 +15,7 @@ import numpy.typing as npt
 from icestream.model.ids import ManifestId, NodeId
 from icestream.model.nodes import ArrayNode
 from icestream.packing.closures import closure
-from icestream.packing.splits import CellSizes, cell_ranges, cells_of
+from icestream.packing.splits import CellSizes, cell_ranges, cells_in, cells_of
 
 Cells = npt.NDArray[Any]
 """(n, rank) coordinates in the grid of split cells."""
@@ -112,8 +112,8 @@ class _CellBoxes:
         """Return the references that hold one of the cells."""
         if len(cells) == 1:
             return np.flatnonzero(((self.low <= cells) & (cells < self.high)).all(axis=1))
-        held = [
-            bool(((cells >= low) & (cells < high)).all(axis=1).any())
-            for low, high in zip(self.low, self.high, strict=True)
-        ]
-        return np.flatnonzero(held)
+        boxes = (
+            tuple(zip(low, high, strict=True))
+            for low, high in zip(self.low.tolist(), self.high.tolist(), strict=True)
+        )
+        return np.flatnonzero([bool(cells_in(cells, box).any()) for box in boxes])

@@ -76,6 +76,8 @@ class _Opened:
     arrays: list[ArrayNode]
     """Those that get new manifests, or lose some."""
     pieces: Mapping[Piece, ChunkTable]
+    targets: Mapping[NodeId, str]
+    """The set that the rules send each of the arrays to."""
 
 
 def _edited(job: ManifestJob) -> list[ArrayNode]:
@@ -100,14 +102,15 @@ def _open(
         loaded = dict(zip(stale, pool.map(assets.load_manifest, stale), strict=True))
     arrays = {array.id: array for array in _edited(job)}
     arrays |= {array.id: array for i in stale for array in shares.arrays_in(i)}
-    pieces = {}
+    pieces, targets = {}, {}
     for array in arrays.values():
         table = _current(array, loaded, job.edits.get(array.id))
         target = job.packing.target_of(array, len(table) + _estimated_rest(job, array, stale))
+        targets[array.id] = target
         for cell, part in job.packing.cut(array, table):
             kind = _location_compression(assets, array, part)
             pieces[Piece(array.id, cell, len(part), target, kind)] = part
-    return _Opened(stale, list(arrays.values()), pieces)
+    return _Opened(stale, list(arrays.values()), pieces, targets)
 
 
 def _current(
@@ -159,7 +162,8 @@ def _manifests_of_limited_sets(
         return found
     for manifest_id in shares.manifests:
         names = {
-            job.packing.target_of(array, _estimated_rest(job, array, ()))
+            opened.targets.get(array.id)
+            or job.packing.target_of(array, _estimated_rest(job, array, ()))
             for array in shares.arrays_in(manifest_id)
         }
         if len(names) == 1 and names <= limited:

@@ -1,5 +1,6 @@
 """Transactions of derivative datasets, also those that produce nothing."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -7,7 +8,7 @@ import pytest
 from tests.ledger_events import SCHEMA, SQL, save_slice
 from tests.unit.ledger.test_dataset_faults import FUTURE, DeadlyStorage, Killed
 
-from icestream.errors import ConflictError, InvalidInputError
+from icestream.errors import ChainRuleError, ConflictError, InvalidInputError
 from icestream.ledger import (
     AddData,
     Dataset,
@@ -293,3 +294,22 @@ def test_a_prepared_transaction_whose_place_is_taken_cannot_be_finished() -> Non
 
     with pytest.raises(ConflictError, match="took its place"):
         prepared_blocks(derived.chain, prepared.block_hash)
+
+
+def test_what_an_event_says_about_its_inputs_is_checked_where_they_are_at_hand() -> None:
+    source = root(rows=1)
+    derived = derivative(source)
+    write_transform(derived.chain, plan(derived, source), output(1))
+    source.add_data(readings(1))
+    prepared = prepare_transform(derived.chain, plan(derived, source), output())
+    assert prepared is not None
+    event = prepared.blocks[-1].event
+    assert isinstance(event, ExecuteTransform)
+    (entry,) = event.query_inputs
+    lie = replace(event, query_inputs=(replace(entry, new_offset=7),))
+
+    with pytest.raises(ChainRuleError, match=str(source.dataset_id)):
+        derived.append(lie, inputs=[source])
+
+    derived.append(event, inputs=[source])
+    assert derived.head != prepared.old_head

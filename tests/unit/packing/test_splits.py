@@ -17,7 +17,6 @@ from icestream.packing.splits import (
     cell_ranges,
     cells_in,
     cells_of,
-    is_one_cell,
     split_sizes,
 )
 
@@ -178,7 +177,6 @@ def test_an_empty_box_touches_no_cell():
     ranges = cell_ranges(((0, 0), (0, 4)), (2, 2))
 
     assert not cells_in(np.zeros((1, 2), np.uint32), ranges).any()
-    assert not is_one_cell(ranges)
 
 
 def test_a_box_of_a_trillion_chunks_is_never_enumerated():
@@ -201,4 +199,3 @@ def test_a_box_touches_all_cells_of_the_chunks_in_it(drawn):
 
     ranges = cell_ranges(box, sizes)
     assert cells_in(cells, ranges).all()
-    assert is_one_cell(ranges) == (len(cells) == 1)
