@@ -35,7 +35,7 @@ class FrameWriter:
                 "split it, for example by smaller manifests or smaller commits"
             )
         # the format stores the level as any u8, and zstd takes what is too high as its highest
-        compressor = zstandard.ZstdCompressor(level=min(level, _MAX_LEVEL))
+        compressor = zstandard.ZstdCompressor(level=min(level, _MAX_LEVEL), write_checksum=True)
         self._frame = compressor.compressobj(size=size)
         self._file = io.BytesIO()
         self._file.write(header)

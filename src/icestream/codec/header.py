@@ -47,7 +47,7 @@ def encode_header(file_type: FileType, spec: int) -> bytes:
 def encode_file(body: bytes, file_type: FileType, spec: int, *, level: int) -> bytes:
     """Return the file that holds `body`: a header and one zstd frame that declares its size."""
     # the format stores the level as any u8, and zstd takes what is too high as its highest
-    compressor = zstandard.ZstdCompressor(level=min(level, _MAX_LEVEL))
+    compressor = zstandard.ZstdCompressor(level=min(level, _MAX_LEVEL), write_checksum=True)
     return encode_header(file_type, spec) + compressor.compress(body)
 
 
