@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 import zarr
 
-from benchmarks import ledger_measures, opening_operations, packing_operations, virtual_operations
+from benchmarks import (
+    ledger_measures,
+    opening_operations,
+    packing_operations,
+    pipeline_operations,
+    virtual_operations,
+)
 from benchmarks.cases import Case, Inputs, repository_folder
 from benchmarks.columns import CHECKSUM, ReferenceColumns, build_columns, grid_of
 from benchmarks.libraries import ICECHUNK
@@ -161,6 +167,7 @@ OPERATIONS: dict[str, Callable[[Run], Metrics]] = {
         *opening_operations.OPERATIONS,
         *packing_operations.OPERATIONS,
         *ledger_measures.OPERATIONS,
+        *pipeline_operations.OPERATIONS,
     )
 }
 

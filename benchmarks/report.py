@@ -35,10 +35,19 @@ _UNITS = {
     "later_ms": "ms to read, 0.2 s after opening",
     "storage_requests": "requests to storage",
     "mb_per_s": "MB/s",
+    "with_start_s": "wall s with imports and start of Spark",
+    "references_per_s": "references/s, packed, written, committed",
+    "scanned_per_s": "references/s, scanned",
+    "bytes_per_reference": "bytes per reference",
+    "driver_mb": "MB in the driver",
+    "java_mb": "MB in the JVM",
+    "worker_mb": "MB in the largest worker",
+    "list_s": "wall s of listing",
+    "first_run_s": "wall s of the first run",
 }
 _BESIDE = {"cpu_s": "wall_s", "wall_s": "cpu_s"}
 """The measure that is printed in brackets behind another."""
-_MORE_IS_BETTER = {"chunks_per_s", "mb_per_s"}
+_MORE_IS_BETTER = {"chunks_per_s", "mb_per_s", "references_per_s", "scanned_per_s"}
 
 
 def summarise(runner: Runner, row: Row) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class Row:
     """How often icechunk runs at most: where it takes long, once says enough."""
     has_peer: bool = True
     """Whether icechunk can do it at all."""
+    max_repeat: int | None = None
+    """How often it runs at most: where it takes minutes, once says enough."""
 
     @property
     def peer_case(self) -> Case:
@@ -72,6 +74,7 @@ class Group:
     peer_references: int | None = None
     peer_repeat: int | None = None
     has_peer: bool = True
+    max_repeat: int | None = None
 
     def rows(self) -> Iterator[Row]:
         """Yield one row per measure."""
@@ -85,6 +88,7 @@ class Group:
                 peer_references=self.peer_references,
                 peer_repeat=self.peer_repeat,
                 has_peer=self.has_peer,
+                max_repeat=self.max_repeat,
             )
 
 
@@ -103,6 +107,7 @@ def _part_of_icechunk(times: float) -> Target:
 
 
 _AT_MOST_150 = Target(150)
+_AT_MOST_4_GB = Target(4_000)
 
 _CHECKED = ((Checksums.NONE, "unchecked"), (Checksums.ONE, "checked"))
 
@@ -256,6 +261,49 @@ _LEDGER_GROUPS: tuple[Group, ...] = (
     ),
 )
 
+_PIPELINE_GROUPS: tuple[Group, ...] = (
+    Group(
+        title="ingest 2,000 NetCDF4 files of 80 references, Spark",
+        case=_case("ingest_archive", 160_000),
+        targets={"wall_s": _part_of_icechunk(2), "with_start_s": _part_of_icechunk(1)},
+        peer_repeat=1,  # more than a minute
+    ),
+    Group(
+        title="write 10 M scanned references, warm Spark",
+        case=_case("write_scanned_references", 10 * MILLION),
+        targets={
+            "references_per_s": Target(MILLION / 2, at_least=True),
+            "scanned_per_s": None,
+            "bytes_per_reference": None,
+        },
+        is_long=True,
+        has_peer=False,
+    ),
+    Group(
+        title="make 100 M references visible at once, Spark",
+        case=_case("make_references_visible", 100 * MILLION),
+        targets={
+            "wall_s": None,
+            "references_per_s": None,
+            "driver_mb": _AT_MOST_4_GB,
+            "java_mb": _AT_MOST_4_GB,
+            "worker_mb": _AT_MOST_4_GB,
+            "bytes_per_reference": None,
+        },
+        is_long=True,
+        has_peer=False,
+        max_repeat=1,
+    ),
+    Group(
+        title="run on 100,000 files, none of them new",
+        case=_case("run_unchanged", 100_000),
+        targets={"wall_s": None, "list_s": None, "storage_requests": None, "first_run_s": None},
+        is_long=True,
+        has_peer=False,
+        max_repeat=1,
+    ),
+)
+
 GROUPS: tuple[Group, ...] = (
     Group(
         title="1 M references, many per file: set + commit",
@@ -339,6 +387,7 @@ GROUPS: tuple[Group, ...] = (
     *_OPENING_GROUPS,
     *_PACKING_GROUPS,
     *_LEDGER_GROUPS,
+    *_PIPELINE_GROUPS,
 )
 
 

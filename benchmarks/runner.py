@@ -52,11 +52,14 @@ class Runner:
     def run(self, rows: Sequence[Row], repeat: int) -> None:
         """Run what the rows need, the two libraries in turns."""
         pairs = dict.fromkeys(
-            (row.case, row.peer_case, (row.peer_repeat or repeat) if row.has_peer else 0)
+            (
+                (row.case, row.max_repeat or repeat),
+                (row.peer_case, (row.peer_repeat or repeat) if row.has_peer else 0),
+            )
             for row in rows
         )
-        for ours, peer, peer_repeat in pairs:
-            for turn in range(1, repeat + 1):
+        for (ours, own_repeat), (peer, peer_repeat) in pairs:
+            for turn in range(1, min(repeat, own_repeat) + 1):
                 if turn <= peer_repeat:
                     self._sample((ICECHUNK, peer), turn)
                 self._sample((ICESTREAM, ours), turn)

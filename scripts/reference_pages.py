@@ -143,7 +143,7 @@ def _exit_codes() -> str:
         4: "the state of the repository does not allow it: conflict, name taken, read-only",
         5: "the object store failed or refused",
         6: "stored bytes are damaged or unknown",
-        7: "reserved: some sources were set aside",
+        7: "files of an archive were set aside; what else was asked for is done",
     }
     rows = [
         f"| {code} | {meaning} | {', '.join(by_code.get(code, []))} |\n"

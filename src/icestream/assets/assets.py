@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from icestream.assets import layout
 from icestream.assets.cache import WeightedCache
 from icestream.codec.manifests import decode_manifest, encode_manifest
 from icestream.codec.repo_infos import decode_repo_info, encode_repo_info
 from icestream.codec.snapshots import decode_snapshot, encode_snapshot
-from icestream.codec.transaction_logs import decode_transaction_log, encode_transaction_log
+from icestream.codec.transaction_logs import (
+    ChunkParts,
+    decode_transaction_log,
+    encode_transaction_log,
+)
 from icestream.errors import IntegrityError
 from icestream.model.chunk_refs import NativeRef
 from icestream.model.chunk_tables import ChunkTable
@@ -131,9 +136,12 @@ class Assets:
 
         return self._logs.get(snapshot_id, load, lambda found: (found.num_changes + 1,))
 
-    def save_log(self, log: TransactionLog, *, spec: int) -> None:
-        """Write a transaction log."""
-        data = encode_transaction_log(log, spec=spec, level=self.settings.compression_level)
+    def save_log(
+        self, log: TransactionLog, *, spec: int, parts: ChunkParts = MappingProxyType({})
+    ) -> None:
+        """Write a transaction log; see `encode_transaction_log`."""
+        level = self.settings.compression_level
+        data = encode_transaction_log(log, spec=spec, level=level, parts=parts)
         self.storage.put(layout.transaction_log_path(log.id), data)
 
     # -- the repo info --------------------------------------------------------------------------

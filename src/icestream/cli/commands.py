@@ -3,13 +3,14 @@
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from icestream.cli.addresses import Target
 from icestream.cli.output import OutputFormat, output_of
-from icestream.cli.results import Document, Result
+from icestream.cli.results import Result
 from icestream.errors import (
     AccessError,
     AlreadyExistsError,
@@ -42,12 +43,12 @@ EXIT_CODES: dict[type[IcestreamError], int] = {
 }
 """By class of error; any other failure ends with 1."""
 
-_Region = Annotated[str | None, typer.Option(help="Region of an s3:// bucket.")]
-_Endpoint = Annotated[
+Region = Annotated[str | None, typer.Option(help="Region of an s3:// bucket.")]
+Endpoint = Annotated[
     str | None, typer.Option(metavar="URL", help="Where the store is, if not at its usual place.")
 ]
-_Anonymous = Annotated[bool, typer.Option("--anonymous", help="Send no credentials.")]
-_AllowHttp = Annotated[bool, typer.Option("--allow-http", help="Allow an endpoint without TLS.")]
+Anonymous = Annotated[bool, typer.Option("--anonymous", help="Send no credentials.")]
+AllowHttp = Annotated[bool, typer.Option("--allow-http", help="Allow an endpoint without TLS.")]
 _Output = Annotated[
     OutputFormat,
     typer.Option("--output", "-o", metavar="text|json", help="How to show the result."),
@@ -65,20 +66,27 @@ def command[**P](
     """Register a function as a command; `of` says what is at its address.
 
     The function takes a `Target` first and returns what to show. On the command line the target
-    is the address and the options of the connection; `--output` says how to show the result.
+    is the address and the options of the connection; `--output` says how to show the result. A
+    function with a parameter `output` has formats of its own besides text and JSON, which it makes
+    itself, as text.
     """
     address_type = Annotated[str, typer.Argument(help=f"Directory or URL of the {of}.")]
 
     def register(function: Callable[P, Result]) -> Callable[P, Result]:
         call: Callable[..., Result] = function
-
-        def run(address: str, output: OutputFormat, **arguments: Any) -> None:
-            connection = {option: arguments.pop(option) for option in _CONNECTION}
-            _show(output, lambda: call(Target(address=address, **connection), **arguments))
-
         target, *own = inspect.signature(function, eval_str=True).parameters.values()
+        has_own_formats = any(parameter.name in _SHOWN for parameter in own)
+
+        def run(address: str, output: StrEnum, **arguments: Any) -> None:
+            connection = {option: arguments.pop(option) for option in _CONNECTION}
+            if has_own_formats:
+                arguments["output"] = output
+            shown = OutputFormat.json if output == OutputFormat.json else OutputFormat.text
+            _show(shown, lambda: call(Target(address=address, **connection), **arguments))
+
         address = target.replace(name="address", annotation=address_type)
-        _set_signature(run, [address, *_keywords(own, {**_CONNECTION, **_SHOWN})])
+        shared = _CONNECTION if has_own_formats else {**_CONNECTION, **_SHOWN}
+        _set_signature(run, [address, *_keywords(own, shared)])
         run.__doc__ = function.__doc__
         app.command(name)(run)
         return function
@@ -109,13 +117,12 @@ def local_command[**P](
 def _show(output: OutputFormat, call: Callable[[], Result]) -> None:
     shown = output_of(output)
     try:
-        result = call()
+        code = shown.show(call())
     except IcestreamError as error:
         shown.show_error(error)
-        sys.exit(exit_code(error))
-    shown.show(result)
-    if isinstance(result, Document) and result.exit_code:
-        sys.exit(result.exit_code)
+        code = exit_code(error)
+    if code:
+        sys.exit(code)
 
 
 def _set_signature(run: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
@@ -141,10 +148,10 @@ def exit_code(error: IcestreamError) -> int:
 
 
 _CONNECTION = {
-    "region": (_Region, None),
-    "endpoint_url": (_Endpoint, None),
-    "anonymous": (_Anonymous, False),
-    "allow_http": (_AllowHttp, False),
+    "region": (Region, None),
+    "endpoint_url": (Endpoint, None),
+    "anonymous": (Anonymous, False),
+    "allow_http": (AllowHttp, False),
 }
 
 _SHOWN = {"output": (_Output, OutputFormat.text)}

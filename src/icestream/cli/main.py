@@ -6,10 +6,12 @@ from typing import Annotated
 import typer
 
 from icestream.cli import (
+    archive,
     config,
     dataset,
     history,
     inspection,
+    lineage,
     maintenance,
     manifests,
     references,
@@ -34,6 +36,8 @@ app.add_typer(inspection.app, name="inspect")
 app.add_typer(manifests.app, name="manifests")
 app.add_typer(sources.app, name="sources")
 app.add_typer(dataset.app, name="dataset")
+app.add_typer(archive.app, name="archive")
+app.add_typer(lineage.app)
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001  typer calls it with the option's value

@@ -2,11 +2,12 @@
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from enum import Enum, StrEnum
 from typing import Any, Protocol, assert_never
 
-from icestream.cli.results import Document, Done, Record, Result, Table
+from icestream.cli.results import Document, Done, Record, Result, Stream, Table
 from icestream.errors import IcestreamError
 
 
@@ -20,8 +21,8 @@ class OutputFormat(StrEnum):
 class Output(Protocol):
     """Shows results on standard output, errors on standard error."""
 
-    def show(self, result: Result) -> None:
-        """Show what a command returned."""
+    def show(self, result: Result) -> int:
+        """Show what a command returned; return the exit code that it asks for."""
 
     def show_error(self, error: IcestreamError) -> None:
         """Show why a command failed."""
@@ -30,9 +31,11 @@ class Output(Protocol):
 class JsonOutput:
     """One JSON value per command."""
 
-    def show(self, result: Result) -> None:
+    def show(self, result: Result) -> int:
         """Write the result as JSON."""
         match result:
+            case Stream(documents):
+                return _show_all(documents, lambda each: _json(each.data, indent=None))
             case Table(columns, rows):
                 data: Any = [dict(zip(columns, row, strict=True)) for row in rows]
             case Record(values) | Done(values=values):
@@ -42,6 +45,7 @@ class JsonOutput:
             case _:
                 assert_never(result)
         sys.stdout.write(_json(data) + "\n")
+        return _exit_code(result)
 
     def show_error(self, error: IcestreamError) -> None:
         """Write the error as JSON."""
@@ -52,9 +56,11 @@ class JsonOutput:
 class TextOutput:
     """Tables and lines; columns are aligned, long cells are never cut."""
 
-    def show(self, result: Result) -> None:
+    def show(self, result: Result) -> int:
         """Write the result as text."""
         match result:
+            case Stream(documents):
+                return _show_all(documents, lambda each: each.text.rstrip("\n"))
             case Table(columns, rows):
                 _show_grid([[c.upper().replace("_", " ") for c in columns], *rows])
             case Record(values):
@@ -63,6 +69,7 @@ class TextOutput:
                 sys.stdout.write(text.rstrip("\n") + "\n")
             case _:
                 assert_never(result)
+        return _exit_code(result)
 
     def show_error(self, error: IcestreamError) -> None:
         """Write the error as one line, in colour where there is a terminal."""
@@ -76,6 +83,20 @@ class TextOutput:
 def output_of(chosen: OutputFormat) -> Output:
     """Return the output for a format."""
     return JsonOutput() if chosen is OutputFormat.json else TextOutput()
+
+
+def _show_all(documents: Iterator[Document], line_of: Callable[[Document], str]) -> int:
+    """Show documents as they come; whoever reads them through a pipe need not wait for more."""
+    exit_code = 0
+    for document in documents:
+        sys.stdout.write(line_of(document) + "\n")
+        sys.stdout.flush()
+        exit_code = document.exit_code
+    return exit_code
+
+
+def _exit_code(result: Result) -> int:
+    return result.exit_code if isinstance(result, Document) else 0
 
 
 def _show_grid(rows: list[Any]) -> None:

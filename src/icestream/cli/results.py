@@ -1,6 +1,6 @@
 """What commands return; how it is shown is the business of `output`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,4 +38,14 @@ class Done:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-Result = Table | Record | Document | Done
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Documents that come one by one, each shown at once; programs get one line of JSON each.
+
+    The command ends with the exit code of the last one.
+    """
+
+    documents: Iterator[Document]
+
+
+Result = Table | Record | Document | Done | Stream

@@ -1,9 +1,10 @@
 """Transaction log files: encode and decode, chunk coordinates as matrices."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from icestream.codec.header import FileType, decode_body, encode_header
 from icestream.codec.index_columns import IndexColumn
 from icestream.codec.text_columns import as_texts
 from icestream.errors import ErrorKind, InvalidInputError
+from icestream.model.changed_indexes import ChangedIndexes, merged
 from icestream.model.chunk_tables import UInt32, is_strictly_ascending, lexicographic_order
 from icestream.model.ids import NODE_ID_SIZE, OBJECT_ID_SIZE, NodeId, SnapshotId, id_text
 from icestream.model.transaction_logs import Move, TransactionLog
@@ -58,8 +60,24 @@ _MOVE_RECORD = np.dtype(
 # -- encoding -----------------------------------------------------------------------------
 
 
-def encode_transaction_log(log: TransactionLog, *, spec: int, level: int = 1) -> bytes:
+ChunkParts = Mapping[NodeId, Sequence[ChangedIndexes]]
+"""Chunks that were changed, array by array, in parts that have none in common."""
+
+
+def encode_transaction_log(
+    log: TransactionLog,
+    *,
+    spec: int,
+    level: int = 1,
+    parts: ChunkParts = MappingProxyType({}),
+) -> bytes:
     """Return the file of a transaction log.
+
+    Args:
+        log: What was changed.
+        spec: The version of the format.
+        level: How hard to compress.
+        parts: Chunks of arrays that have none in the log: decoded bit by bit, never all at once.
 
     Raises:
         InvalidInputError: The log has moves, which spec 1 cannot express, or is too large.
@@ -69,7 +87,9 @@ def encode_transaction_log(log: TransactionLog, *, spec: int, level: int = 1) ->
             "spec 1 cannot record moved nodes; upgrade the repository to spec 2",
             kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
         )
-    plan = _plan_log(log, spec)
+    chunks = {node_id: _Chunks.of(index) for node_id, index in log.updated_chunks.items()}
+    chunks |= {node_id: _Chunks.of_parts(some) for node_id, some in parts.items() if any(some)}
+    plan = _plan_log(log, chunks, spec)
     writer = FrameWriter(encode_header(FileType.TRANSACTION_LOG, spec), plan.size, level)
     _write_head(writer, log, plan)
     for section in plan.sections:
@@ -79,19 +99,45 @@ def encode_transaction_log(log: TransactionLog, *, spec: int, level: int = 1) ->
     return writer.finish()
 
 
+def logged_chunk_bytes(rank: int) -> int:
+    """Return what one changed chunk takes in the flatbuffer of a log."""
+    return 4 * (1 + _RECORD_WORDS + rank)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """The changed chunks of one array."""
+
+    rows: int
+    rank: int
+    blocks: Iterable[UInt32]
+    """All together the sorted index; iterated once."""
+
+    @classmethod
+    def of(cls, index: UInt32) -> "_Chunks":
+        rows, rank = map(int, index.shape)
+        return cls(rows, rank, [index])
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[ChangedIndexes]) -> "_Chunks":
+        return cls(sum(map(len, parts)), parts[0].rank, merged(parts))
+
+
 @dataclass(frozen=True, slots=True)
 class _Section:
     """Where the coordinates of one array go."""
 
     node_id: NodeId
-    index: UInt32
+    chunks: _Chunks
     list_at: int
-    records_at: int
+
+    @property
+    def records_at(self) -> int:
+        return self.list_at + 4 + 4 * self.chunks.rows
 
     @property
     def end(self) -> int:
-        rows, rank = map(int, self.index.shape)
-        return self.records_at + 4 * (_RECORD_WORDS + rank) * rows
+        return self.records_at + 4 * (_RECORD_WORDS + self.chunks.rank) * self.chunks.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +170,16 @@ class _LogPlan:
     size: int
 
 
-def _plan_log(log: TransactionLog, spec: int) -> _LogPlan:
+def _plan_log(log: TransactionLog, chunks: Mapping[NodeId, _Chunks], spec: int) -> _LogPlan:
     lists_at, end = [], _ROOT_AT + _ROOT_BYTES
     for name in _ID_LISTS:
         lists_at.append(end)
         end += 4 + NODE_ID_SIZE * len(getattr(log, name))
     chunks_at = end
-    end += 4 + (4 + _ARRAY_RECORD_BYTES) * len(log.updated_chunks)
+    end += 4 + (4 + _ARRAY_RECORD_BYTES) * len(chunks)
     sections = []
-    for node_id, index in sorted(log.updated_chunks.items()):
-        section = _Section(node_id, index, end, end + 4 + 4 * len(index))
+    for node_id in sorted(chunks):
+        section = _Section(node_id, chunks[node_id], end)
         sections.append(section)
         end = section.end
     moves = None
@@ -177,20 +223,26 @@ def _write_arrays(writer: FrameWriter, plan: _LogPlan) -> None:
 
 
 def _write_section(writer: FrameWriter, section: _Section) -> None:
-    index = section.index
-    rows, rank = index.shape
+    rows, rank = section.chunks.rows, section.chunks.rank
     if rows <= _SMALL_SECTION_ROWS:
         words = _section_template(rows, rank).copy()
-        words[1 + rows :].reshape(rows, _RECORD_WORDS + rank)[:, _RECORD_WORDS:] = index
+        coordinates = words[1 + rows :].reshape(rows, _RECORD_WORDS + rank)[:, _RECORD_WORDS:]
+        np.concatenate(list(section.chunks.blocks), out=coordinates)
         writer.write(words.view(np.uint8))
         return
     record_bytes = 4 * (_RECORD_WORDS + rank)
     write_uoffsets(writer, section.records_at + 8, record_bytes, rows)
     records = _record_templates(min(BLOCK_ROWS, rows), rank)
-    for start in range(0, rows, BLOCK_ROWS):
-        block = records[: rows - start]
-        block[:, _RECORD_WORDS:] = index[start : start + BLOCK_ROWS]
+    for index in _in_blocks(section.chunks.blocks):
+        block = records[: len(index)]
+        block[:, _RECORD_WORDS:] = index
         writer.write(block.reshape(-1).view(np.uint8))
+
+
+def _in_blocks(parts: Iterable[UInt32]) -> Iterator[UInt32]:
+    for part in parts:
+        for start in range(0, len(part), BLOCK_ROWS):
+            yield part[start : start + BLOCK_ROWS]
 
 
 def _record_templates(rows: int, rank: int) -> UInt32:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from icestream.ingest.declaration.archives import Archive, Axis, Combination, PlaceBy, Target
-from icestream.ingest.declaration.documents import VERSION
+from icestream.ingest.declaration.documents import VERSION, archive_tree
+from icestream.ingest.declaration.source_places import SourcePlace
 from icestream.ingest.facts import Coordinate, facts_of
 from icestream.ingest.times.encodings import are_time_units
 from icestream.ingest.times.units import MICROS_PER_UNIT
@@ -37,7 +38,12 @@ class _Guess:
 
 
 def draft_declaration(
-    name: str, sources: Sequence[str], repository: str, files: Sequence[ScannedFile]
+    name: str,
+    sources: Sequence[str],
+    repository: str,
+    files: Sequence[ScannedFile],
+    *,
+    access: Sequence[SourcePlace] = (),
 ) -> str:
     """Return a commented YAML document that declares an archive.
 
@@ -46,12 +52,14 @@ def draft_declaration(
         sources: Folders, or URLs with wildcards.
         repository: URL or path of the target.
         files: Some files of the archive, with the values of their coordinates.
+        access: How the files were reached, if more than their URLs was needed.
     """
     guess = _guess(files)
     along = () if guess.axis is None else (guess.axis,)
     draft = Archive(
         name=name,
         sources=tuple(sources),
+        access=tuple(access),
         target=Target(repository=repository),
         combine=Combination(along=along),
     )
@@ -97,7 +105,7 @@ def _differing_coordinates(files: Sequence[ScannedFile]) -> Mapping[str, list[Co
         if array.dimension_names != (name,) or not all(path in file for file in values):
             continue
         coordinates = [file[path] for file in values]
-        if len({coordinate.digest for coordinate in coordinates}) > 1:
+        if len({coordinate.key for coordinate in coordinates}) > 1:
             found[name] = coordinates
     return found
 
@@ -151,6 +159,10 @@ def _head(draft: Archive, files: Sequence[ScannedFile]) -> Iterator[str]:
     yield "sources:"
     yield from (f"  - {_quoted(source)}" for source in draft.sources)
     yield "# exclude:"
+    yield "# How to reach them where URLs do not tell; credentials do not belong here."
+    yield "# access: [{prefix: ..., region: ..., endpoint-url: ..., anonymous: true}]"
+    yield ""
+    yield from _access_lines(draft)
     yield ""
     yield "# The virtual chunk container that covers the files; any that does if left out."
     yield "# container: name"
@@ -159,6 +171,20 @@ def _head(draft: Archive, files: Sequence[ScannedFile]) -> Iterator[str]:
     yield f"# Found by the first bytes of each file; those looked at: {parsers}."
     yield "parser: auto"
     yield ""
+
+
+def _access_lines(draft: Archive) -> Iterator[str]:
+    yield "# How sources are reached, where their URLs do not tell; credentials have no place here."
+    if not draft.access:
+        yield '# access: [{prefix: "s3://bucket/", region: us-east-1, anonymous: true}]'
+        return
+    yield "access:"
+    for place in archive_tree(draft)["access"]:
+        told = (
+            f"{key}: {_quoted(value) if isinstance(value, str) else 'true'}"
+            for key, value in place.items()
+        )
+        yield f"  - {{{', '.join(told)}}}"
 
 
 def _combine_lines(guess: _Guess) -> Iterator[str]:

@@ -24,6 +24,9 @@ from icestream.parsers.scanned_files import FileIdentity, ScannedArray, ScannedF
 MEANING = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned", "units")
 """Attributes without which stored values mean something else; `calendar` goes with times."""
 
+DIGEST_SIZE = 16
+"""Bytes; values that need no more are their own digest."""
+
 ALONG = -1
 """The length of a dimension along which files are put: it need not agree."""
 
@@ -70,9 +73,14 @@ class Coordinate:
 
     values: npt.NDArray[Any] = field(compare=False)
     digest: bytes
-    """Equal for equal values of an equal type."""
+    """Equal for equal values, if type and shape are equal."""
     time: TimeEncoding | None = None
     """How the file counted, if they are times."""
+
+    @property
+    def key(self) -> tuple[str, tuple[int, ...], bytes]:
+        """Equal for equal values of an equal type and shape."""
+        return self.values.dtype.str, self.values.shape, self.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,7 @@ class ArrayFacts:
     metadata: Mapping[str, Any]
     content: bytes | None = None
     """Digest of all bytes, where they are inline; the same for arrays of equal content."""
+    num_references: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +128,9 @@ def facts_of(file: ScannedFile, archive: Archive) -> FileFacts:
             except InvalidInputError as error:
                 faults[path] = error.message
         form = form_of(array, along, attributes, values.get(path))
-        arrays[path] = ArrayFacts(form, array.shape, array.metadata, _content(array))
+        arrays[path] = ArrayFacts(
+            form, array.shape, array.metadata, _content(array), len(array.references)
+        )
     return FileFacts(
         url=file.url,
         identity=file.identity,
@@ -187,7 +198,7 @@ def _with_inherited(array: ScannedArray, parent: ScannedArray | None) -> Mapping
 
 
 def _coordinate(values: npt.NDArray[Any], attributes: Mapping[str, Any]) -> Coordinate:
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in "biuf" or values.dtype.itemsize > np.float64().itemsize:
         raise InvalidInputError("its values are no numbers, so files cannot be placed by it")
     units = attributes.get("units")
     if not are_time_units(units):
@@ -213,15 +224,17 @@ def _shown(values: npt.NDArray[Any]) -> str:
 
 
 def _digest(values: npt.NDArray[Any]) -> bytes:
-    told = f"{values.dtype.str} {values.shape}".encode()
-    return hashlib.blake2b(told + np.ascontiguousarray(values).tobytes(), digest_size=16).digest()
+    content = np.ascontiguousarray(values).tobytes()
+    if len(content) <= DIGEST_SIZE:
+        return content.ljust(DIGEST_SIZE, b"\0")
+    return hashlib.blake2b(content, digest_size=DIGEST_SIZE).digest()
 
 
 def _content(array: ScannedArray) -> bytes | None:
     table = array.references
     if table.inline is None or not bool((table.kind == ChunkType.inline).all()):
         return None
-    digest = hashlib.blake2b(table.index.tobytes(), digest_size=16)
+    digest = hashlib.blake2b(table.index.tobytes(), digest_size=DIGEST_SIZE)
     for chunk in table.inline.to_pylist():
         digest.update(len(chunk).to_bytes(8, "little") + chunk)
     return digest.digest()

@@ -34,6 +34,21 @@ def reference_tables(
     }
 
 
+def file_at(url: str, path: str, files: Mapping[str, ScannedFile]) -> ScannedFile:
+    """Return the file that has a place in an array.
+
+    Raises:
+        InvalidInputError: It was not given.
+    """
+    file = files.get(url)
+    if file is None:
+        raise InvalidInputError(
+            f"{url} has a place in {path}, and was not given: scan it again",
+            kind=ErrorKind.INVALID_ARGUMENT,
+        )
+    return file
+
+
 def shifted(table: ChunkTable, offset: npt.NDArray[Any], num_new: int = 0) -> ChunkTable:
     """Return the references of one file at their place in the whole array."""
     index = table.index
@@ -49,11 +64,6 @@ def _table(
 ) -> ChunkTable:
     tables = []
     for row, offset in zip(array.files.tolist(), array.chunk_offset, strict=True):
-        file = files.get(urls[row])
-        if file is None:
-            raise InvalidInputError(
-                f"{urls[row]} has a place in {array.path}, and was not given: scan it again",
-                kind=ErrorKind.INVALID_ARGUMENT,
-            )
+        file = file_at(urls[row], array.path, files)
         tables.append(shifted(file.arrays[array.path].references, offset, array.num_new))
     return concat(tables) if tables else ChunkTable.empty(array.chunk_offset.shape[1])

@@ -89,6 +89,13 @@ class ScanReport:
     """URLs with reasons."""
     problems: tuple[Problem, ...] = ()
     expected: ExpectedCost | None = None
+    num_listed: int | None = None
+    """Files that sources have; None if all of them were scanned."""
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether only some files were scanned; what lies between them is not known."""
+        return self.num_listed is not None
 
     @property
     def is_clean(self) -> bool:
@@ -121,6 +128,7 @@ def report_scan(
     *,
     expected: ExpectedCost | None = None,
     unreadable: Mapping[str, str] | None = None,
+    num_listed: int | None = None,
 ) -> ScanReport:
     """Return what a scan found.
 
@@ -130,6 +138,8 @@ def report_scan(
         archive: The declaration.
         expected: What a run will take.
         unreadable: Reasons by URL of files that could not be scanned.
+        num_listed: How many files there are, if only some of them were scanned. Where others lie
+            is not known then: gaps are not told.
     """
     left_out = {files.urls[row]: reason for row, reason in placement.set_aside.items()}
     return ScanReport(
@@ -141,11 +151,17 @@ def report_scan(
         arrays=tuple(_array_reports(placement)),
         differences=tuple(_difference_reports(files)),
         eras=tuple(_era_reports(files, placement.sections)),
-        gaps=placement.gaps,
+        gaps=placement.gaps if num_listed is None else (),
         set_aside=tuple(sorted({**left_out, **(unreadable or {})}.items())),
         problems=placement.problems,
         expected=expected,
+        num_listed=num_listed,
     )
+
+
+def told_fault(url: str, reason: str) -> str:
+    """Return why a file is set aside; many reasons name it themselves."""
+    return reason if url in reason else f"{url}: {reason}"
 
 
 def _array_reports(placement: Placement) -> Iterator[ArrayReport]:
@@ -214,11 +230,10 @@ def _lines(report: ScanReport) -> Iterator[str]:
         f"{report.archive}: {report.num_files} files of {_size(report.num_file_bytes)}, "
         f"{report.num_references} references to {_size(report.num_referenced_bytes)}"
     )
+    if report.is_sample:
+        yield f"these are a sample of {report.num_listed} files; gaps between them are not known"
     if report.expected is not None:
-        yield (
-            f"a run will make about {report.expected.num_requests} requests, read "
-            f"{_size(report.expected.num_bytes)} and take {report.expected.minutes:.1f} minutes"
-        )
+        yield _cost_line(report.expected)
     yield from _listed(
         "arrays", [_array_line(array) for array in report.arrays], len(report.arrays)
     )
@@ -227,10 +242,23 @@ def _lines(report: ScanReport) -> Iterator[str]:
         eras = [f"{era.first} to {era.last}: {era.num_files} files" for era in report.eras]
         yield from _listed("eras", eras)
     yield from _listed("gaps", list(map(str, report.gaps)))
-    yield from _listed("set aside", [f"{url}: {reason}" for url, reason in report.set_aside])
+    yield from _listed("set aside", [told_fault(*fault) for fault in report.set_aside])
     yield from _listed("problems", list(map(str, report.problems)), len(report.problems))
     if report.is_clean:
         yield "no problems"
+
+
+def _cost_line(cost: ExpectedCost) -> str:
+    """Tell the cost; requests are counted only where files are in an object store."""
+    time = (
+        f"{cost.minutes:.1f} minutes" if cost.minutes >= 1 else f"{cost.minutes * 60:.1f} seconds"
+    )
+    if not cost.num_requests:
+        return f"a run will take about {time}"
+    return (
+        f"a run will make about {cost.num_requests} requests, read {_size(cost.num_bytes)} and "
+        f"take {time}"
+    )
 
 
 def _listed(title: str, lines: Sequence[str], limit: int = _SHOWN) -> Iterator[str]:

@@ -1,14 +1,15 @@
 """The arrays of a placement, written to a session: the only effect on the way from files."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from icestream.errors import ErrorKind, InvalidInputError
+from icestream.ingest.materialising import materialise
 from icestream.ingest.placement.copied_arrays import CopiedArray, chunks_of
 from icestream.ingest.placement.placing import Placement
-from icestream.ingest.references import reference_tables
-from icestream.model.chunk_tables import ChunkTable, replace_columns
+from icestream.ingest.placement.virtual_arrays import VirtualArray
+from icestream.ingest.references import file_at, reference_tables
+from icestream.model.chunk_tables import ChunkTable, concat, replace_columns
 from icestream.model.paths import ROOT, absolute, ancestors_of
 from icestream.parsers.scanned_files import ScannedFile
 from icestream.repository.session import Session
@@ -26,33 +27,39 @@ def write_placement(
     """Write all arrays that files make together; commit the session to make them a version.
 
     Raises:
-        InvalidInputError: A file that has a place was not given, no container covers one, or one
-            would have to be copied.
+        InvalidInputError: A file that has a place was not given, or no container covers one.
+        SourceError: A file of another form cannot be copied.
     """
-    _refuse_unfinished(placement)
+    by_url = {file.url: file for file in files}
     copy = session._copy  # noqa: SLF001  sessions offer single references, and no tables
     _write_groups(copy, placement, absolute(group))
-    tables = reference_tables(placement, files, group=group)
+    tables = reference_tables(placement, by_url.values(), group=group)
     for section in placement.sections:
         for path, virtual in section.virtual.items():
             target = section.target(path, group)
             copy.put_metadata(target, _document(virtual.metadata))
-            _put_references(copy, target, tables.pop(target), validate=validate_containers)
+            copies = _copies(copy, virtual, placement.urls, by_url)
+            table = concat([tables.pop(target), *copies])
+            _put_references(copy, target, table, validate=validate_containers)
         for path, copied in section.copied.items():
             _write_copied(copy, section.target(path, group), copied)
 
 
-def _refuse_unfinished(placement: Placement) -> None:
-    """Refuse what would read as fill values where files have values."""
-    for section in placement.sections:
-        for path, array in section.virtual.items():
-            if array.differing is not None and len(array.differing):
-                url = placement.urls[array.differing[0]]
-                raise InvalidInputError(
-                    f"{len(array.differing)} files such as {url} have another form of {path}, and "
-                    "copying them is not possible yet; declare on-mismatch: era or set-aside",
-                    kind=ErrorKind.UNIMPLEMENTED,
-                )
+def _copies(
+    copy: WorkingCopy, array: VirtualArray, urls: Sequence[str], files: Mapping[str, ScannedFile]
+) -> Iterator[ChunkTable]:
+    """Copy the files of another form, and yield references to the copies."""
+    if array.differing is None or array.differing_start is None:
+        return
+    for row, start in zip(array.differing.tolist(), array.differing_start.tolist(), strict=True):
+        yield materialise(
+            file_at(urls[row], array.path, files),
+            array.path,
+            array.metadata,
+            start,
+            save_chunk=copy.write,
+            read_chunk=copy.context.reader.read,
+        )
 
 
 def _write_groups(copy: WorkingCopy, placement: Placement, group: str) -> None:

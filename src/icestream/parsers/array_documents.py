@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from zarr.core.dtype import parse_data_type
+from zarr.core.dtype import parse_data_type, parse_dtype
 from zarr.errors import UnstableSpecificationWarning
 
 from icestream.errors import ErrorKind, SourceError
@@ -100,6 +100,17 @@ def data_type_of(dtype: np.dtype[Any]) -> Any:
         return dtype.name
     with _unstable_types():
         return _zarr_type(dtype).to_json(zarr_format=3)
+
+
+def dtype_of(data_type: Any) -> np.dtype[Any]:
+    """Return the dtype of values in memory for a type as Zarr 3 names it.
+
+    Raises:
+        ValueError: Zarr has no such data type.
+    """
+    with _unstable_types():
+        dtype: np.dtype[Any] = parse_dtype(data_type, zarr_format=3).to_native_dtype()
+    return dtype if dtype.kind == "T" else dtype.newbyteorder("=")  # texts have none
 
 
 _PLAIN_TYPES = frozenset(

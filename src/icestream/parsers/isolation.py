@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -175,7 +176,11 @@ class _Worker:
 
 
 def _serve(connection: Connection, last_words: str, memory_bytes: int | None) -> None:
-    """Scan files until nobody asks any more."""
+    """Scan files until nobody asks any more.
+
+    Ctrl-C reaches all processes of a terminal: whether to stop is for the one that asks to decide.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Path(last_words).open("a") as words:
         os.dup2(words.fileno(), sys.stderr.fileno())
         os.dup2(words.fileno(), sys.stdout.fileno())

@@ -34,7 +34,7 @@ _SCHEMA = pa.schema(
 def scan_kerchunk_parquet(source: SourceFile, loading: Loading) -> FileContents:
     """Return the arrays that a folder of kerchunk references describes."""
     del loading  # values are read through the references
-    summary = json.loads(source.storage.get(f"{source.key}/.zmetadata"))
+    summary = json.loads(source.read_below(".zmetadata"))
     metadata: Mapping[str, Any] = summary["metadata"]
     contents = FileContents()
     contents.groups["/"] = metadata.get(".zattrs", {})
@@ -112,7 +112,7 @@ def _absolute(paths: pa.Array) -> pa.DictionaryArray:
 def _part(source: SourceFile, name: str, rows: int) -> pa.Table:
     """Return the first rows of one table; where there is none, no chunk was written."""
     try:
-        content = source.storage.get(f"{source.key}/{name}")
+        content = source.read_below(name)
     except NotFoundError:
         return pa.table({field.name: pa.nulls(rows, field.type) for field in _SCHEMA})
     table = pq.read_table(pa.BufferReader(content))

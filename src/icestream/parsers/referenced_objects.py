@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from icestream.errors import IcestreamError
 from icestream.parsers.scanned_files import FileIdentity
-from icestream.parsers.source_files import SourceFile, checksum_of, identity_of
+from icestream.parsers.source_files import SourceFile, checksum_of
 
 type Checksums = Mapping[str, tuple[str | None, int]]
 """ETag, or seconds of the last change, by location; none of both if the store does not tell."""
@@ -39,10 +39,5 @@ def _listed(source: SourceFile, below: Collection[str]) -> dict[str, FileIdentit
     """Return what a listing says of the objects below a folder."""
     if len(below) < _MANY_BELOW:
         return {}
-    folder = f"{source.key}/"
     wanted = set(below)
-    found = (
-        (f"{source.url}/{info.path.removeprefix(folder)}", identity_of(info))
-        for info in source.storage.list(folder)
-    )
-    return {location: identity for location, identity in found if location in wanted}
+    return {location: identity for location, identity in source.list_below() if location in wanted}

@@ -24,6 +24,18 @@ class FileIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class ScanCost:
+    """What a scan asked of stores; files of this machine cost nothing."""
+
+    num_requests: int = 0
+    num_bytes: int = 0
+    """That were read."""
+
+    def __add__(self, other: "ScanCost") -> "ScanCost":
+        return ScanCost(self.num_requests + other.num_requests, self.num_bytes + other.num_bytes)
+
+
+@dataclass(frozen=True, slots=True)
 class ScanProblem:
     """Something in a file that references cannot express."""
 
@@ -101,6 +113,8 @@ class ScannedFile:
     values: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Decoded values of the arrays that were asked for (`load`), by path; not scaled, no CF."""
     problems: tuple[ScanProblem, ...] = ()
+    cost: ScanCost = field(default_factory=ScanCost)
+    """Of the scan; requests that a parser of others sends by itself are not in it."""
 
     @property
     def num_references(self) -> int:

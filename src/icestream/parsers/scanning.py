@@ -1,15 +1,15 @@
 """The way in: one file of any known format, scanned."""
 
 import importlib
-import struct
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from icestream.errors import ErrorKind, IcestreamError, InvalidInputError, SourceError
 from icestream.parsers.array_values import read_values
 from icestream.parsers.file_contents import FileContents, Loading, Parser, wanted_paths, without
+from icestream.parsers.foreign_faults import told, translated
 from icestream.parsers.formats import HEAD_BYTES, FileFormat, format_of_file, format_of_folder
 from icestream.parsers.scanned_files import ScannedFile, ScanProblem
 from icestream.parsers.source_files import ChecksumChoice, FindObject, SourceFile
@@ -20,28 +20,6 @@ AUTO = "auto"
 type AnyParser = str | Callable[[str, Any], Any]
 """The name of a format, `package.module:attribute`, or a parser of VirtualiZarr."""
 
-PARSER_FAULTS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    BufferError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    Warning,
-    struct.error,
-    zlib.error,
-)
-"""What libraries raise when a file is not as they expect; nothing of it is a fault of a caller.
-
-Anything else ends the process of an isolated scan, which is noticed too.
-"""
-
 _ADAPTER = "icestream.parsers.virtualizarr_adapter:adapted"
 _NATIVE: Mapping[FileFormat, str] = {
     FileFormat.HDF5: "icestream.parsers.hdf5.scanning:scan_hdf5",
@@ -49,14 +27,16 @@ _NATIVE: Mapping[FileFormat, str] = {
     FileFormat.KERCHUNK_PARQUET: "icestream.parsers.kerchunk_parquet:scan_kerchunk_parquet",
     FileFormat.GRIB: "icestream.parsers.grib.scanning:scan_grib",
     FileFormat.TIFF: "icestream.parsers.tiff.scanning:scan_tiff",
+    FileFormat.FITS: "icestream.parsers.fits:scan_fits",
 }
-_OF_VIRTUALIZARR: Mapping[FileFormat, str] = {
-    FileFormat.FITS: "virtualizarr.parsers:FITSParser",
+VIRTUALIZARR_PARSERS: Mapping[str, str] = {
     FileFormat.DMRPP: "virtualizarr.parsers:DMRPPParser",
     FileFormat.KERCHUNK_JSON: "virtualizarr.parsers:KerchunkJSONParser",
     FileFormat.ZARR: "virtualizarr.parsers:ZarrParser",
 }
-_FOLDERS = frozenset({FileFormat.ZARR, FileFormat.KERCHUNK_PARQUET})
+"""By format, those that are taken as they are."""
+FOLDER_FORMATS: frozenset[str] = frozenset({FileFormat.ZARR, FileFormat.KERCHUNK_PARQUET})
+"""Whose files are folders."""
 
 
 def scan_file(
@@ -86,17 +66,8 @@ def scan_file(
     source = replace(source, checksums=checksums)
     parse = parser_of(name if isinstance(parser, str) else parser)
     loading = loading or Loading()
-    try:
+    with translated(partial(_unreadable, source, name)):
         contents = parse(source, loading)
-    except IcestreamError:
-        raise
-    except ImportError as error:
-        raise InvalidInputError(
-            f"the parser {name} needs a package that is not installed ({error}); install "
-            "icestream[parsers]"
-        ) from error
-    except PARSER_FAULTS as error:
-        raise _unreadable(source, name, error) from error
     _check_ends(source, contents)
     _load_values(source, contents, loading)
     if not source.is_folder and (source.local_path or name not in _NATIVE):
@@ -109,6 +80,7 @@ def scan_file(
         arrays=contents.arrays,
         values=contents.values,
         problems=tuple(contents.problems),
+        cost=source.tally.cost,
     )
 
 
@@ -121,14 +93,14 @@ def parser_of(parser: AnyParser) -> Parser:
     if not isinstance(parser, str):
         return _adapted(parser)
     if parser in _NATIVE:
-        native: Parser = _loaded(_NATIVE[FileFormat(parser)])
+        native: Parser = load_parser(_NATIVE[FileFormat(parser)])
         return native
-    if parser in _OF_VIRTUALIZARR:
-        return _adapted(_loaded(_OF_VIRTUALIZARR[FileFormat(parser)])())
+    if parser in VIRTUALIZARR_PARSERS:
+        return _adapted(load_parser(VIRTUALIZARR_PARSERS[parser])())
     if ":" in parser:
-        found = _loaded(parser)
+        found = load_parser(parser)
         return _adapted(found() if isinstance(found, type) else found)
-    names = ", ".join(sorted([AUTO, *_NATIVE, *_OF_VIRTUALIZARR]))
+    names = ", ".join(sorted([AUTO, *_NATIVE, *VIRTUALIZARR_PARSERS]))
     raise InvalidInputError(
         f"there is no parser {parser!r}; use one of {names}, or package.module:attribute"
     )
@@ -137,13 +109,11 @@ def parser_of(parser: AnyParser) -> Parser:
 def _opened(url: str, parser: AnyParser, find_object: FindObject | None) -> tuple[SourceFile, str]:
     """Return the file, and the name of its parser."""
     folder = format_of_folder(url) if parser == AUTO else None
-    if folder is not None or parser in _FOLDERS:
-        return SourceFile.open_folder(url, find_object), folder or str(parser)
+    if folder is not None or _is_for_folders(parser):
+        return SourceFile.open_folder(url, find_object), folder or _name_of(parser)
     source = SourceFile.open(url, find_object)
-    if not isinstance(parser, str):
-        return source, getattr(parser, "__qualname__", type(parser).__qualname__)
     if parser != AUTO:
-        return source, parser
+        return source, _name_of(parser)
     found = format_of_file(url, source.head(HEAD_BYTES))
     if found is None:
         raise SourceError(
@@ -151,6 +121,19 @@ def _opened(url: str, parser: AnyParser, find_object: FindObject | None) -> tupl
             kind=ErrorKind.INVALID_FILE_FORMAT,
         )
     return source, found
+
+
+def _is_for_folders(parser: AnyParser) -> bool:
+    if isinstance(parser, str):
+        return parser in FOLDER_FORMATS
+    return bool(getattr(parser, "is_for_folders", False))
+
+
+def _name_of(parser: AnyParser) -> str:
+    if isinstance(parser, str):
+        return parser
+    name = getattr(parser, "name", None)
+    return name if isinstance(name, str) else getattr(parser, "__qualname__", type(parser).__name__)
 
 
 def _check_ends(source: SourceFile, contents: FileContents) -> None:
@@ -172,20 +155,26 @@ def _load_values(source: SourceFile, contents: FileContents, loading: Loading) -
     """Read what is asked for and the parser has not read."""
     for path in without(wanted_paths(contents.arrays, loading), contents.values):
         try:
-            contents.values[path] = read_values(source, contents.arrays[path])
-        except IcestreamError:
-            raise
-        except PARSER_FAULTS as error:
-            fault = f"its values cannot be read: {str(error) or type(error).__name__}"
-            contents.problems.append(ScanProblem(fault, path, is_fatal=False))
+            with translated(_undecodable):
+                contents.values[path] = read_values(source, contents.arrays[path])
+        except _UndecodableError as error:
+            contents.problems.append(ScanProblem(error.message, path, is_fatal=False))
+
+
+class _UndecodableError(SourceError):
+    """Values that a codec does not make sense of; the file is of use without them."""
+
+
+def _undecodable(error: BaseException) -> _UndecodableError:
+    return _UndecodableError(f"its values cannot be read: {told(error)}")
 
 
 def _adapted(parse: Callable[[str, Any], Any]) -> Parser:
-    parser: Parser = _loaded(_ADAPTER)(parse)
+    parser: Parser = load_parser(_ADAPTER)(parse)
     return parser
 
 
-def _loaded(name: str) -> Any:
+def load_parser(name: str) -> Any:
     """Import what is named; libraries of formats that do not occur stay out of memory.
 
     Raises:
@@ -201,8 +190,13 @@ def _loaded(name: str) -> Any:
         ) from error
 
 
-def _unreadable(source: SourceFile, name: str, error: BaseException) -> SourceError:
-    reason = str(error) or type(error).__name__
+def _unreadable(source: SourceFile, name: str, error: BaseException) -> IcestreamError:
+    if isinstance(error, ImportError):
+        return InvalidInputError(
+            f"the parser {name} needs a package that is not installed ({error}); install "
+            "icestream[parsers]"
+        )
     return SourceError(
-        f"{source.url} cannot be scanned as {name}: {reason}", kind=ErrorKind.INVALID_FILE_FORMAT
+        f"{source.url} cannot be scanned as {name}: {told(error)}",
+        kind=ErrorKind.INVALID_FILE_FORMAT,
     )

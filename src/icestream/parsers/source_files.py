@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Buffer, Callable
+from collections.abc import Buffer, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +17,7 @@ from icestream.errors import (
 )
 from icestream.model.locations import split_location
 from icestream.model.platforms import PLATFORM_OF_SCHEME, make_store
+from icestream.parsers.read_tallies import ReadTally
 from icestream.parsers.scanned_files import FileIdentity
 from icestream.storage.containers import open_container
 from icestream.storage.local_files import LocalFiles
@@ -37,6 +38,8 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _SMALL_FILE = 1 << 21
 _BLOCK = 1 << 17
 _LONGEST_RUN = 1 << 23
+_LISTED_AT_ONCE = 1000
+"""Objects in one answer of a store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class SourceFile:
     """Finds this file, and others that it names."""
     is_folder: bool = False
     checksums: ChecksumChoice = "auto"
+    tally: ReadTally = field(default_factory=ReadTally, repr=False, compare=False)
+    """What was asked of stores so far."""
     _blocks: dict[int, bytes] = field(default_factory=dict, repr=False, compare=False)
     """What `RangedFile` has fetched."""
 
@@ -65,7 +70,9 @@ class SourceFile:
         url = absolute_url(url)
         find = find_object or find_with_environment
         storage, key = find(url)
-        return cls(url, storage, key, identity_of(storage.head(key)), find)
+        source = cls(url, storage, key, identity_of(storage.head(key)), find)
+        source.tally.add(url)
+        return source
 
     @classmethod
     def open_folder(cls, url: str, find_object: FindObject | None = None) -> Self:
@@ -106,7 +113,7 @@ class SourceFile:
         if start >= stop:
             return b""
         try:
-            return self.storage.get_if_unchanged(
+            data = self.storage.get_if_unchanged(
                 self.key,
                 (start, stop),
                 etag=etag,
@@ -114,18 +121,37 @@ class SourceFile:
             )
         except ObjectChangedError as error:
             raise self._changed() from error
+        self.tally.add(self.url, len(data))
+        return data
 
     def read_from(self, url: str, start: int, stop: int) -> bytes:
         """Return a range of bytes of this file, or of another that it names."""
         if url == self.url:
             return self.read(start, stop)
         storage, key = self.find_object(url)
-        return storage.get(key, (start, stop))
+        data = storage.get(key, (start, stop))
+        self.tally.add(url, len(data))
+        return data
+
+    def read_below(self, name: str) -> bytes:
+        """Return a file in this folder."""
+        data = self.storage.get(f"{self.key}/{name}")
+        self.tally.add(self.url, len(data))
+        return data
+
+    def list_below(self) -> Iterator[tuple[str, FileIdentity]]:
+        """Yield the files in this folder, by URL."""
+        folder = f"{self.key}/"
+        for number, info in enumerate(self.storage.list(folder)):
+            if number % _LISTED_AT_ONCE == 0:
+                self.tally.add(self.url)
+            yield f"{self.url}/{info.path.removeprefix(folder)}", identity_of(info)
 
     def ask(self, url: str) -> FileIdentity | IcestreamError:
         """Return the state of another file that this one names, or why it is not known."""
         try:
             storage, key = self.find_object(url)
+            self.tally.add(url)
             return identity_of(storage.head(key))
         except IcestreamError as error:
             return error
@@ -136,6 +162,7 @@ class SourceFile:
         Raises:
             SourceError: The file was changed since it was opened.
         """
+        self.tally.add(self.url)
         if identity_of(self.storage.head(self.key)) != self.identity:
             raise self._changed()
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from obspec_utils.registry import ObjectStoreRegistry
+from obspec_utils.wrappers import RequestRecord, RequestTrace, TracingReadableStore
 from virtualizarr.manifests import ManifestArray, ManifestGroup, ManifestStore
 from zarr.core.buffer import default_buffer_prototype
 
@@ -12,12 +13,16 @@ from icestream.errors import ErrorKind, InvalidInputError
 from icestream.parsers.file_contents import FileContents, Loading, Parser
 from icestream.parsers.manifest_columns import ManifestColumns
 from icestream.parsers.manifest_tables import add_arrays
+from icestream.parsers.read_tallies import ReadTally
 from icestream.parsers.source_files import FindObject, SourceFile
 from icestream.storage.addresses import Purpose
 from icestream.storage.local_files import LocalFiles
 from icestream.storage.object_store import ObjectStorage
 from icestream.storage.obstore_library import library
 from icestream.storage.protocol import Storage
+
+_COUNTED = "virtualizarr."
+"""Parsers of others may hand the client to zarr, which takes no wrapped one."""
 
 type VirtualizarrParser = Callable[[str, Any], ManifestStore]
 """What VirtualiZarr calls a parser."""
@@ -28,7 +33,8 @@ def adapted(parse: VirtualizarrParser) -> Parser:
 
     def scan(source: SourceFile, loading: Loading) -> FileContents:
         del loading  # values are read through the references
-        registry = Registry(source.find_object)
+        counts = not source.is_folder and type(parse).__module__.startswith(_COUNTED)
+        registry = Registry(source.find_object, source.tally if counts else None)
         store = parse(source.url, registry)
         if not isinstance(store, ManifestStore):
             raise InvalidInputError(
@@ -43,9 +49,10 @@ def adapted(parse: VirtualizarrParser) -> Parser:
 class Registry(ObjectStoreRegistry):  # type: ignore[type-arg]  # its parameter has changed its bounds
     """The clients of icestream's storages, as VirtualiZarr asks for them."""
 
-    def __init__(self, find_object: FindObject) -> None:
+    def __init__(self, find_object: FindObject, tally: ReadTally | None = None) -> None:
         super().__init__()
         self._find_object = find_object
+        self._tally = tally
         self._clients: dict[int, tuple[Storage, Any]] = {}
 
     def resolve(self, url: str) -> tuple[Any, str]:
@@ -54,8 +61,20 @@ class Registry(ObjectStoreRegistry):  # type: ignore[type-arg]  # its parameter 
         known = self._clients.get(id(storage))
         if known is None:
             # the storage is kept too, so that no other takes its number
-            known = self._clients[id(storage)] = (storage, client_of(storage))
+            client = client_of(storage)
+            if self._tally is not None:
+                client = _counted(client, self._tally, url)
+            known = self._clients[id(storage)] = (storage, client)
         return known[1], key
+
+
+def _counted(client: Any, tally: ReadTally, url: str) -> Any:
+    """Return a client whose requests are counted."""
+
+    def note(request: RequestRecord) -> None:
+        tally.add(url, 0 if request.method == "head" else request.length)
+
+    return TracingReadableStore(client, RequestTrace(), on_request=note)
 
 
 def client_of(storage: Storage) -> Any:

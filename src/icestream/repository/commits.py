@@ -1,7 +1,7 @@
 """Changes become versions: flush the files, then move the branch."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from icestream.errors import (
@@ -11,11 +11,11 @@ from icestream.errors import (
 )
 from icestream.model.change_sets import ChangeSet
 from icestream.model.conflicts import ConflictSolver
-from icestream.model.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from icestream.model.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId
 from icestream.model.repo_info import SnapshotEntry
 from icestream.model.snapshots import RESERVED_KEY, Snapshot
 from icestream.repository.context import Context
-from icestream.repository.flush import Flushed, FlushRequest, flush
+from icestream.repository.flush import Flushed, FlushRequest, StagedManifests, flush, run_here
 from icestream.repository.rebase import rebase
 from icestream.repository.timeline import branch_moved
 
@@ -31,6 +31,10 @@ class CommitRequest:
     metadata: Mapping[str, Any]
     rewrite_all: bool = False
     """Write the manifests of all arrays anew."""
+    staged: Mapping[NodeId, StagedManifests] = field(default_factory=dict)
+    """Arrays whose manifests were written before."""
+    run_log: Callable[[Callable[[], None]], object] = run_here
+    """Runs the task that writes the transaction log."""
 
 
 def commit(
@@ -131,6 +135,8 @@ def _flush_request(
         parent_id=parent_id,
         packing=context.packing,
         rewrite_all=request.rewrite_all,
+        staged=request.staged,
+        run_log=request.run_log,
     )
 
 

@@ -13,7 +13,7 @@ from icestream.packing.assignment import WHOLE_ARRAY, Cell
 from icestream.packing.rules import apply_rules
 from icestream.packing.splits import CellSizes, automatic_split_sizes, cells_of, split_sizes
 
-_MAX_CELLS_PER_FULL_MANIFEST = 4
+MAX_CELLS_PER_FULL_MANIFEST = 4
 """Cells of a sparse array may be nearly empty: beyond this it is better left whole."""
 
 
@@ -36,7 +36,11 @@ class PackingConfig:
 
     def target_of(self, array: ArrayNode, initialized_chunks: int) -> str:
         """Return the name of the set that the rules send an array to."""
-        return apply_rules(array.path, math.prod(array.num_chunks), initialized_chunks, self._rules)
+        return self.target_of_path(array.path, math.prod(array.num_chunks), initialized_chunks)
+
+    def target_of_path(self, path: str, num_chunks: int, initialized_chunks: int) -> str:
+        """Return the name of the set that the rules send an array of this size to."""
+        return apply_rules(path, num_chunks, initialized_chunks, self._rules)
 
     def given_cells(self, array: ArrayNode) -> CellSizes | None:
         """Return how the rules split an array; None is not at all."""
@@ -68,7 +72,7 @@ class PackingConfig:
         sizes = self.automatic_cells(array)
         if sizes is None or limit is None or len(table) <= limit:
             return None
-        worthwhile = _MAX_CELLS_PER_FULL_MANIFEST * (len(table) // limit + 1)
+        worthwhile = MAX_CELLS_PER_FULL_MANIFEST * (len(table) // limit + 1)
         return sizes if len(cells_of(table.index, sizes)) <= worthwhile else None
 
     def cut(self, array: ArrayNode, table: ChunkTable) -> list[tuple[Cell, ChunkTable]]:

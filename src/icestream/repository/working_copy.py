@@ -115,8 +115,12 @@ class WorkingCopy:
 
     # -- nodes ----------------------------------------------------------------------------------
 
-    def put_metadata(self, path: str, data: bytes) -> None:
-        """Create a node or change its zarr.json."""
+    def put_metadata(self, path: str, data: bytes, *, drops_chunks: bool = True) -> None:
+        """Create a node or change its zarr.json.
+
+        Unless it `drops_chunks`, those that a smaller grid has no place for are left to whoever
+        writes the manifests of the array.
+        """
         metadata = parse_node_metadata(data, path)
         with self.lock:
             self.check_can_edit()
@@ -125,7 +129,10 @@ class WorkingCopy:
                 self._check_place(path, is_array=metadata is not None)
             elif isinstance(existing, ArrayNode) is (metadata is None):
                 raise _other_kind_exists(existing)
-            self.nodes.put(self._updated_node(path, data, metadata, existing))
+            node = self._updated_node(path, data, metadata, existing)
+            if drops_chunks and isinstance(existing, ArrayNode) and isinstance(node, ArrayNode):
+                self._drop_chunks_outside(existing, node)
+            self.nodes.put(node)
 
     def _updated_node(
         self, path: str, data: bytes, metadata: ArrayMetadata | None, existing: Node | None
@@ -136,7 +143,7 @@ class WorkingCopy:
             # another rank makes it another array: its chunks can mean nothing in the new grid
             self._forget(existing)
             return ArrayNode(new_node_id(), path, data, metadata.shape, metadata.dimension_names)
-        array = ArrayNode(
+        return ArrayNode(
             existing.id,
             path,
             data,
@@ -144,11 +151,11 @@ class WorkingCopy:
             metadata.dimension_names,
             existing.manifests,
         )
-        self._drop_chunks_outside(existing, array)
-        return array
 
     def _drop_chunks_outside(self, before: ArrayNode, after: ArrayNode) -> None:
         """Delete the chunks that a smaller grid has no place for, so that growing shows none."""
+        if before.id != after.id:
+            return
         if all(new >= old for old, new in zip(before.num_chunks, after.num_chunks, strict=True)):
             return
         index = self.table(before).index

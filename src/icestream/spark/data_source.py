@@ -1,4 +1,4 @@
-"""`spark.read.format("icestream")`: cells of arrays, and metadata, as DataFrames.
+"""The format `icestream`: cells of arrays, and metadata, as DataFrames; and back again.
 
 Spark runs every step of a data source in a process of its own: `schema` when the DataFrame is made,
 `partitions` when it is planned, `read` in the tasks. The version is settled in the first, so that
@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from icestream.errors import ErrorKind, InvalidInputError
@@ -31,6 +36,7 @@ from icestream.spark.metadata_tables import (
 )
 from icestream.spark.options import SourceOptions, parse_options
 from icestream.spark.pinned import PinnedRepository
+from icestream.spark.writes.writers import make_writer
 from icestream.storage.protocol import Storage
 
 type Batches = Iterator[pa.RecordBatch]
@@ -159,6 +165,10 @@ class IcestreamDataSource(DataSource):
                 )
         assert self._rows is not None  # noqa: S101  for mypy: `schema` sets it
         return IcestreamReader(self._rows)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001  Spark's signature
+        """Return a writer of cells, or of references."""
+        return make_writer(self.options, schema.names, overwrite=overwrite)
 
 
 class IcestreamReader(DataSourceReader):

@@ -1,6 +1,6 @@
 """The options of the data source `icestream`, as texts and as values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,10 +15,10 @@ from icestream.spark.pinned import VersionName
 from icestream.storage.protocol import Storage
 from icestream.storage.urls import StorageUrl
 
-_PLACE = ("path", "region", "endpoint-url", "anonymous", "allow-http", "authorize")
+PLACE_OPTIONS = ("path", "region", "endpoint-url", "anonymous", "allow-http", "authorize")
 _VERSION = ("branch", "tag", "snapshot", "as-of")
 _CELLS = ("array", "group", "variables", "select", "decode", "rows-per-partition")
-_KNOWN = (*_PLACE, *_VERSION, *_CELLS, "table")
+_KNOWN = (*PLACE_OPTIONS, *_VERSION, *_CELLS, "table")
 _SECRETS = ("secret", "token", "password", "key", "credential")
 _TRUTHS = {"true": True, "false": False}
 
@@ -55,7 +55,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     given = {name.lower(): text for name, text in options.items()}
     _check_names(given)
     return SourceOptions(
-        _place(given),
+        place_of(given),
         VersionName(
             branch=given.get("branch"),
             tag=given.get("tag"),
@@ -66,7 +66,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
             array=given.get("array"),
             group=given.get("group", "/"),
             variables=parse_names(given["variables"]) if "variables" in given else None,
-            decode=_truth(given, "decode", default=True),
+            decode=truth_of(given, "decode", default=True),
         ),
         parse_selection(given["select"]) if "select" in given else None,
         given.get("table"),
@@ -75,19 +75,33 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     )
 
 
-def _check_names(given: Mapping[str, str]) -> None:
+def check_known(given: Mapping[str, str], known: Sequence[str], instead: str) -> None:
+    """Refuse options that are not known, and the lack of a path.
+
+    Args:
+        given: By their names in lower case.
+        known: The names that mean something.
+        instead: What takes a repository that was opened with credentials.
+
+    Raises:
+        InvalidInputError: There is such an option, or no path.
+    """
     for name in given:
-        if name in _KNOWN:
+        if name in known:
             continue
         if any(word in name for word in _SECRETS):
             raise _refused(
                 f"{name!r} looks like a credential, which is never an option, because Spark shows "
                 "options: tasks take credentials from their environment; to pass others, open the "
-                "repository with them and use icestream.spark.read_array(spark, repo)"
+                f"repository with them and use {instead}"
             )
-        raise _refused(f"the option {name!r} is not known; there are {', '.join(_KNOWN)}")
+        raise _refused(f"the option {name!r} is not known; there are {', '.join(known)}")
     if "path" not in given:
-        raise _refused("there is no path; give the address of a repository to load(...)")
+        raise _refused("there is no path; give the address of a repository to load or save")
+
+
+def _check_names(given: Mapping[str, str]) -> None:
+    check_known(given, _KNOWN, "icestream.spark.read_array(spark, repo)")
     if "table" in given and (odd := [name for name in _CELLS if name in given]):
         raise _refused(f"the option {odd[0]!r} means nothing for a table; leave one of them out")
     if given.get("table") == EVENTS and (odd := [name for name in _VERSION if name in given]):
@@ -96,13 +110,14 @@ def _check_names(given: Mapping[str, str]) -> None:
         raise _refused(f"array names one array, so {odd[0]!r} means nothing; leave one of them out")
 
 
-def _place(given: Mapping[str, str]) -> StorageUrl:
+def place_of(given: Mapping[str, str]) -> StorageUrl:
+    """Return the place that options name."""
     return StorageUrl(
         address=_address(given["path"]),
         region=given.get("region"),
         endpoint_url=given.get("endpoint-url"),
-        anonymous=_truth(given, "anonymous", default=False),
-        allow_http=_truth(given, "allow-http", default=False),
+        anonymous=truth_of(given, "anonymous", default=False),
+        allow_http=truth_of(given, "allow-http", default=False),
     )
 
 
@@ -112,7 +127,12 @@ def _address(path: str) -> str:
     return path.replace("file:", "file://", 1) if is_short else path
 
 
-def _truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+def truth_of(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return an option that is true or false.
+
+    Raises:
+        InvalidInputError: It is something else.
+    """
     text = given.get(name, str(default)).lower()
     if text not in _TRUTHS:
         raise _refused(f"{name} is {text!r}, neither true nor false")

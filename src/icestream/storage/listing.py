@@ -3,17 +3,42 @@
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from icestream.storage.obstore_library import failures
 from icestream.storage.retries import RetryPolicy
 from icestream.storage.translation import PASSING, classify
 
-Page = list[Any]
+
+class PageKind[Page](Protocol):
+    """What must be known of a page to go on behind it."""
+
+    def keys(self, page: Page) -> list[str]:
+        """Return the keys of a page."""
+
+    def behind(self, page: Page, key: str) -> Page:
+        """Return the part of a page with keys behind one."""
 
 
-def resumed_pages(
-    open_pages: Callable[[str | None], Iterator[Page]], retry: RetryPolicy
+class Metas:
+    """Pages as lists of what is known of each object."""
+
+    def keys(self, page: list[Any]) -> list[str]:
+        """Return the keys of a page."""
+        return [meta["path"] for meta in page]
+
+    def behind(self, page: list[Any], key: str) -> list[Any]:
+        """Return the part of a page with keys behind one."""
+        return [meta for meta in page if meta["path"] > key]
+
+
+METAS = Metas()
+
+
+def resumed_pages[Page](
+    open_pages: Callable[[str | None], Iterator[Page]],
+    retry: RetryPolicy,
+    kind: PageKind[Page],
 ) -> Iterator[Page]:
     """Yield the pages of a listing, each key once.
 
@@ -23,7 +48,7 @@ def resumed_pages(
     """
     delays_s = retry.delays_s()
     next(delays_s)
-    position = _Position()
+    position = _Position(kind)
     pages = open_pages(None)
     while True:
         try:
@@ -40,11 +65,12 @@ def resumed_pages(
         yield position.pass_over(page)
 
 
-class _Position:
+class _Position[Page]:
     """How far a listing came."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: PageKind[Page]) -> None:
         self.in_order = True
+        self._kind = kind
         self._last: str | None = None
         self._resumed_behind: str | None = None
 
@@ -56,8 +82,8 @@ class _Position:
         """Return the page without what came before the listing was resumed; Azure repeats it."""
         behind = self._resumed_behind
         if behind is not None:
-            page = [meta for meta in page if meta["path"] > behind]
-        keys = [meta["path"] for meta in page]
+            page = self._kind.behind(page, behind)
+        keys = self._kind.keys(page)
         if self._last is not None:
             keys.insert(0, self._last)
         self.in_order &= all(one < other for one, other in pairwise(keys))

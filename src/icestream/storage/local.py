@@ -206,7 +206,7 @@ class LocalStorage(Storage):
         pending = [stored_prefix.rpartition("/")[0]]
         while pending:
             folder = pending.pop()
-            for entry in _scan(os.path.join(self._root, folder)):
+            for entry in scan_folder(os.path.join(self._root, folder)):
                 stored = f"{folder}/{entry.name}" if folder else entry.name
                 if not stored.startswith(stored_prefix):
                     continue
@@ -334,7 +334,7 @@ def _close_checked(fd: int, condition: ReadCondition | None, path: str) -> None:
         if condition is not None:
             status = os.fstat(fd)
             if condition.etag is not None:
-                condition.require(path, _etag(status), None)
+                condition.require(path, etag_of(status), None)
             elif not condition.holds_at(status.st_mtime_ns // _NANOSECONDS):
                 condition.require(path, None, _modified(status))
     finally:
@@ -416,7 +416,8 @@ def _lock(fd: int, directory: str) -> None:
         ) from error
 
 
-def _scan(directory: str) -> list[os.DirEntry[str]]:
+def scan_folder(directory: str) -> list[os.DirEntry[str]]:
+    """Return what is in a directory; nothing if it is none."""
     try:
         with os.scandir(directory) as entries:
             return list(entries)
@@ -445,17 +446,18 @@ def _modified(status: os.stat_result) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
 
 
-def _etag(status: os.stat_result) -> str:
+def etag_of(status: os.stat_result) -> str:
+    """Return the ETag of a file, as icechunk's local backend has it."""
     return f"{status.st_ino:x}-{status.st_mtime_ns // 1000:x}-{status.st_size:x}"
 
 
 def _weak_version(status: os.stat_result) -> Version:
-    return Version(_etag(status))
+    return Version(etag_of(status))
 
 
 def _strong_version(status: os.stat_result, data: bytes) -> Version:
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-    return Version(_etag(status), digest)
+    return Version(etag_of(status), digest)
 
 
 def _not_found(path: str) -> NotFoundError:

@@ -28,7 +28,7 @@ from icestream.errors import (
 from icestream.storage.addresses import Address, Purpose
 from icestream.storage.conditions import ReadCondition
 from icestream.storage.keys import check_key, decode_key, encode_key, encode_prefix
-from icestream.storage.listing import resumed_pages
+from icestream.storage.listing import METAS, resumed_pages
 from icestream.storage.obstore_library import failures, library
 from icestream.storage.preconditions import check_preconditions
 from icestream.storage.protocol import (
@@ -251,7 +251,8 @@ class ObjectStorage(Storage):
         # obstore compares whole path segments, so the last one is compared here
         folder = encoded.rpartition("/")[0]
         try:
-            for page in resumed_pages(lambda offset: self._pages(folder, offset), self._retry):
+            pages = resumed_pages(lambda offset: self._pages(folder, offset), self._retry, METAS)
+            for page in pages:
                 yield from (self._info(meta) for meta in page if meta["path"].startswith(encoded))
         except failures() as error:
             raise self._error(error, "list", prefix) from shown_cause(error)
@@ -426,6 +427,11 @@ class ObjectStorage(Storage):
         return last
 
     # clients, names, errors
+
+    @property
+    def reader(self) -> Any:
+        """The client of obstore that reads."""
+        return self._client(Purpose.READ)
 
     def _client(self, purpose: Purpose) -> Any:
         client = self._clients.get(purpose)

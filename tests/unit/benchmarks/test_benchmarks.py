@@ -22,7 +22,14 @@ CHUNKS = 50
 MEASURED = {row.case.operation for row in full_rows(long=True)}
 ON_SERVER = {operation for operation in MEASURED if "server" in operation}
 OURS_ALONE = MEASURED - {row.case.operation for row in full_rows(long=True) if row.has_peer}
-ON_SPARK = {"merge_snapshot_on_spark"}
+ON_SPARK = {
+    "merge_snapshot_on_spark",
+    "ingest_archive",
+    "write_scanned_references",
+    "make_references_visible",
+    "run_unchanged",
+}
+"""Tested where Spark is running already."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +71,7 @@ def run_operation(
 
 @pytest.mark.parametrize("shape", list(Shape))
 @pytest.mark.parametrize("library", [ICECHUNK, ICESTREAM])
-@pytest.mark.parametrize("operation", sorted(MEASURED - ON_SERVER - OURS_ALONE))
+@pytest.mark.parametrize("operation", sorted(MEASURED - ON_SERVER - OURS_ALONE - ON_SPARK))
 def test_every_operation_runs_with_both_libraries(
     work: Path, operation: str, library: str, shape: Shape
 ) -> None:

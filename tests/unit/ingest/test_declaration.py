@@ -22,6 +22,7 @@ from icestream.ingest.declaration.archives import (
     any_matches,
 )
 from icestream.ingest.declaration.documents import decode_archive, encode_archive
+from icestream.ingest.declaration.source_places import SourcePlace
 from icestream.model.manifest_sets import ChunkManifests, ManifestRule, ManifestSet
 
 WHOLE = b"""
@@ -29,9 +30,18 @@ version: 1
 name: sst
 sources: [s3://bucket/sst/, "s3://bucket/more/**/*.nc"]
 exclude: ["**/*-draft.nc"]
+access:
+  - {prefix: "s3://bucket/", region: eu-west-1, requester-pays: true}
+  - prefix: s3://other/
+    platform: minio
+    endpoint-url: http://minio:9000
+    anonymous: true
+    allow-http: true
+    force-path-style: true
+  - {prefix: "az://data/", account: ocean}
 container: sst
 parser:
-  name: hdf5
+  name: virtualizarr.parsers:HDFParser
   options: {group: /science}
 combine:
   along:
@@ -65,6 +75,9 @@ ledger: s3://bucket/ledger
 """
 
 
+_SECRET = ("access[0].endpoint-url", "has credentials in it")
+
+
 def document(**changes: Any) -> bytes:
     tree = {"name": "sst", "sources": ["s3://b/"], "target": {"repository": "repo"}, **changes}
     return yaml.safe_dump(tree).encode()
@@ -83,8 +96,20 @@ def test_a_whole_document_is_read():
         name="sst",
         sources=("s3://bucket/sst/", "s3://bucket/more/**/*.nc"),
         exclude=("**/*-draft.nc",),
+        access=(
+            SourcePlace(prefix="s3://bucket/", region="eu-west-1", requester_pays=True),
+            SourcePlace(
+                prefix="s3://other/",
+                platform="minio",
+                endpoint_url="http://minio:9000",
+                anonymous=True,
+                allow_http=True,
+                force_path_style=True,
+            ),
+            SourcePlace(prefix="az://data/", account="ocean"),
+        ),
         container="sst",
-        parser=ParserChoice(name="hdf5", options={"group": "/science"}),
+        parser=ParserChoice(name="virtualizarr.parsers:HDFParser", options={"group": "/science"}),
         combine=Combination(
             along=(
                 Axis(dimension="time", coordinate="/valid_time", step="1 day"),
@@ -216,6 +241,31 @@ def test_an_axis_that_makes_no_sense_is_explained(axis, key, words):
 def test_order_is_for_a_single_dimension():
     axes = [{"dimension": "time", "by": "order"}, {"dimension": "member"}]
     assert "single" in faults_of(document(combine={"along": axes}))["combine.along[0].by"]
+
+
+@pytest.mark.parametrize(
+    ("place", "path", "words"),
+    [
+        ({}, "access[0].prefix", "is missing"),
+        ({"prefix": "s3://b?/"}, "access[0].prefix", "query or fragment"),
+        ({"prefix": "s3://b/", "endpoint-url": "http://me:secret@host"}, *_SECRET),
+        ({"prefix": "s3://b/", "platform": "nas"}, "access[0]", "'nas'"),
+        ({"prefix": "https://h/", "requester-pays": True}, "access[0]", "requester_pays"),
+        ({"prefix": "s3://b/", "anonymous": "yes"}, "access[0].anonymous", "'yes'"),
+        ({"prefix": "s3://b/", "secret": "x"}, "access[0].secret", "is unknown"),
+    ],
+)
+def test_a_place_that_cannot_be_reached_is_explained(place, path, words):
+    assert words in faults_of(document(access=[place]))[path]
+
+
+def test_a_place_becomes_a_container():
+    container = SourcePlace(prefix="s3://b/", region="eu-west-1", anonymous=True).container()
+
+    assert (container.url_prefix, container.region) == ("s3://b/", "eu-west-1")
+    assert SourcePlace(prefix="az://data/", account="ocean").container().store.opts == {
+        "account_name": "ocean"
+    }
 
 
 def test_files_become_groups_or_are_put_along_dimensions():

@@ -5,6 +5,7 @@ from tests.ingest_builders import daily_file, planned, scanned_file, virtual_arr
 
 from icestream.ingest.declaration.archives import Archive, Axis, PlaceBy
 from icestream.ingest.declaration.documents import decode_archive
+from icestream.ingest.declaration.source_places import SourcePlace
 from icestream.ingest.drafts import draft_declaration
 
 
@@ -80,3 +81,14 @@ def test_numbers_have_steps_too():
         for i in range(2)
     ]
     assert "# step: 0.25" in draft(files)[0]
+
+
+def test_how_files_were_reached_is_declared():
+    places = (
+        SourcePlace(prefix="s3://b/", region="us-east-1", anonymous=True),
+        SourcePlace(prefix="s3://c/", endpoint_url="http://localhost:9000", allow_http=True),
+    )
+    files = [daily_file(0)]
+    text = draft_declaration("sst", ["s3://b/", "s3://c/"], "repo", files, access=places)
+    assert decode_archive(text.encode()).access == places
+    assert "# access: [{" in draft(files)[0]

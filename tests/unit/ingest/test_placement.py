@@ -18,7 +18,6 @@ from tests.ingest_builders import (
 
 from icestream.errors import InvalidInputError
 from icestream.ingest.declaration.archives import Axis, Combination, OnMismatch, PlaceBy, Policies
-from icestream.ingest.placement.changes import changes_between
 from icestream.ingest.placement.placing import Placement, place_files
 from icestream.ingest.placement.problems import ProblemKind
 
@@ -555,7 +554,10 @@ def test_files_that_do_not_agree_fail():
 def test_eras_become_groups():
     placement = mixed(OnMismatch.ERA)
     assert not placement.problems
-    assert [section.group for section in placement.sections] == ["/era-1", "/era-2"]
+    assert [section.group for section in placement.sections] == [
+        "/era-2020-01-01",
+        "/era-2020-01-03",
+    ]
     first, second = placement.sections
     assert first.virtual["/sst"].metadata["shape"] == [2, 4, 4]
     assert second.virtual["/sst"].metadata["shape"] == [1, 4, 4]
@@ -584,43 +586,6 @@ def test_files_that_differ_are_to_be_materialised():
     assert array.differing.tolist() == [2]
     assert array.metadata["shape"] == [3, 4, 4]
     assert list(offsets(placement)) == ["sst-0000.nc", "sst-0001.nc"]
-
-
-# -- what a new file changes ----------------------------------------------------------------------
-
-
-def names(placement: Placement, rows) -> list[str]:
-    return [placement.urls[row].rpartition("-")[2] for row in rows]
-
-
-def test_a_late_file_moves_those_behind_it():
-    before = planned([daily_file(day) for day in (0, 1, 3)], TIME)
-    after = planned([daily_file(day) for day in (0, 1, 2, 3)], TIME)
-    change = changes_between(before, after)["/sst"]
-    assert names(after, change.added) == ["0002.nc"]
-    assert names(after, change.moved) == ["0003.nc"]
-    assert not len(change.removed)
-
-
-def test_a_late_file_with_room_moves_none():
-    before = planned([daily_file(day) for day in (0, 1, 3)], DAILY)
-    after = planned([daily_file(day) for day in (0, 1, 2, 3)], DAILY)
-    change = changes_between(before, after)["/sst"]
-    assert names(after, change.added) == ["0002.nc"]
-    assert not len(change.moved)
-
-
-def test_a_vanished_file_moves_those_behind_it():
-    before = planned([daily_file(day) for day in (0, 1, 2)], TIME)
-    after = planned([daily_file(day) for day in (0, 2)], TIME)
-    change = changes_between(before, after)["/sst"]
-    assert names(before, change.removed) == ["0001.nc"]
-    assert names(after, change.moved) == ["0002.nc"]
-
-
-def test_nothing_new_changes_nothing():
-    files = [daily_file(day) for day in range(3)]
-    assert changes_between(planned(files, TIME), planned(files[::-1], TIME)) == {}
 
 
 def test_a_file_that_is_given_twice_is_refused():

@@ -119,8 +119,6 @@ class TestGeotiff(ParserSuite):
 
 
 class TestFits(ParserSuite):
-    reads_any_storage: ClassVar[bool] = False
-
     @pytest.fixture
     def sample(self, tmp_path: Path) -> ParserSample:
         path = tmp_path / "a.fits"

@@ -168,6 +168,57 @@ def test_ranged_files_read_what_files_read() -> None:
     assert file.read() == content[-5:]
 
 
+# -- code of others --------------------------------------------------------------------------------
+
+
+class OddError(Exception):
+    """Of a library that nobody here knows."""
+
+
+class Panic(BaseException):
+    """As libraries in Rust raise them."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [OddError("odd"), Panic("odd"), StopIteration("odd"), Warning("odd"), MemoryError("odd")],
+)
+def test_whatever_a_parser_raises_is_said_of_its_file(path: Path, fault: BaseException) -> None:
+    def parse(url: str, registry: Any) -> None:
+        raise fault
+
+    with pytest.raises(
+        SourceError, match=f"{path.name} cannot be scanned as .*parse: odd"
+    ) as caught:
+        scan_file(str(path), parser=parse)
+    assert caught.value.__cause__ is fault
+
+
+def test_an_error_without_words_is_named_by_its_class(path: Path) -> None:
+    def parse(url: str, registry: Any) -> None:
+        raise OddError
+
+    with pytest.raises(SourceError, match="OddError"):
+        scan_file(str(path), parser=parse)
+
+
+def test_a_package_that_a_parser_misses_is_no_fault_of_the_file(path: Path) -> None:
+    def parse(url: str, registry: Any) -> None:
+        raise ImportError("no module named xyz")
+
+    with pytest.raises(InvalidInputError, match="not installed"):
+        scan_file(str(path), parser=parse)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_who_ends_the_program_ends_it(path: Path, end: type[BaseException]) -> None:
+    def parse(url: str, registry: Any) -> None:
+        raise end
+
+    with pytest.raises(end):
+        scan_file(str(path), parser=parse)
+
+
 # -- isolation -------------------------------------------------------------------------------------
 
 

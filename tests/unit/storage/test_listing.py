@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from icestream.storage.listing import resumed_pages
+from icestream.storage.listing import METAS, resumed_pages
 from icestream.storage.retries import RetryPolicy
 
 QUICK = RetryPolicy(max_tries=3, initial_backoff_s=0.001)
@@ -33,7 +33,7 @@ class Store:
 
 
 def _keys(store: Store) -> list[str]:
-    return [meta["path"] for page in resumed_pages(store.pages, QUICK) for meta in page]
+    return [meta["path"] for page in resumed_pages(store.pages, QUICK, METAS) for meta in page]
 
 
 def test_goes_on_behind_the_last_key() -> None:
@@ -79,5 +79,5 @@ def test_a_refusal_is_not_repeated() -> None:
         yield from (_refuse() for _ in range(1))
 
     with pytest.raises(OSError, match="403"):
-        list(resumed_pages(denied, QUICK))
+        list(resumed_pages(denied, QUICK, METAS))
     assert store.offsets == [None]

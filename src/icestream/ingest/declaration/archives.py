@@ -10,11 +10,13 @@ from typing import Any
 
 from icestream.errors import InvalidInputError
 from icestream.ingest.declaration.name_patterns import format_fault, groups_of, pattern_fault
+from icestream.ingest.declaration.source_places import SourcePlace
 from icestream.ingest.declaration.steps import step_fault
 from icestream.ingest.times.encodings import parse_time_units
 from icestream.model.config_nodes import Fault
 from icestream.model.manifest_sets import ChunkManifests
 from icestream.parsers.file_contents import Loading
+from icestream.parsers.parser_options import options_fault
 from icestream.parsers.scanned_files import ScannedArray
 
 AUTO = "auto"
@@ -233,7 +235,9 @@ class Archive:
     """URLs of folders, or with `*`, `?` and `**` in them, of files, on any store."""
     target: Target
     exclude: tuple[str, ...] = ()
-    """URLs with wildcards that are left out."""
+    """The same that is left out; without a scheme or slash in front, the ends of URLs."""
+    access: tuple[SourcePlace, ...] = ()
+    """How files are reached where that does not follow from their URLs and the repository."""
     container: str | None = None
     """Name of the virtual chunk container that covers the files; None is any that does."""
     parser: ParserChoice = field(default_factory=ParserChoice)
@@ -272,6 +276,11 @@ class Archive:
             parse_time_units(self.time_units or "days since 1970-01-01")
         except InvalidInputError as error:
             yield Fault("time-units", error.message)
+        for i, place in enumerate(self.access):
+            yield from place.faults(f"access[{i}]")
+        fault = options_fault(self.parser.name, self.parser.options)
+        if fault:
+            yield Fault("parser.options", fault)
         yield from self.combine.faults("combine")
         yield from self.target.faults("target")
 

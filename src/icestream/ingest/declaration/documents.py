@@ -23,6 +23,7 @@ from icestream.ingest.declaration.archives import (
     Policies,
     Target,
 )
+from icestream.ingest.declaration.source_places import SourcePlace
 from icestream.model.config_nodes import BOOLEAN, TEXT, Fault, Integer, Rule
 from icestream.model.manifest_sets import ROOT as CHUNK_MANIFESTS
 from icestream.model.manifest_sets import ChunkManifests
@@ -38,9 +39,11 @@ _POLICIES: Mapping[str, type[StrEnum]] = {
     "on-mismatch": OnMismatch,
 }
 _KEYS = (
-    *("version", "name", "sources", "exclude", "container", "parser", "combine", "loaded", "drop"),
-    *("time-units", "policies", "target", "ledger"),
+    *("version", "name", "sources", "exclude", "access", "container", "parser", "combine"),
+    *("loaded", "drop", "time-units", "policies", "target", "ledger"),
 )
+_PLACE_TEXTS = ("prefix", "platform", "region", "endpoint-url", "account")
+_PLACE_SWITCHES = ("anonymous", "allow-http", "force-path-style", "requester-pays")
 _AXIS_KEYS = ("dimension", "by", "coordinate", "pattern", "format", "step", "new")
 _COMBINE_KEYS = ("along", "constant", "group-per-file")
 _TARGET_KEYS = ("repository", "branch", "group", CHUNK_MANIFESTS, "splits")
@@ -133,6 +136,14 @@ class _Part:
         """Return a mapping inside, empty if it is not there."""
         return _Part(self.reader, self.content.get(key), self.at(key), keys)
 
+    def parts(self, key: str, keys: Sequence[str]) -> "list[_Part]":
+        """Return the mappings of a list, none if it is not there."""
+        found = self.content.get(key)
+        items = [] if found is None else self.reader.items(found, self.at(key))
+        return [
+            _Part(self.reader, item, f"{self.at(key)}[{i}]", keys) for i, item in enumerate(items)
+        ]
+
     def mapping(self, key: str) -> dict[str, Any]:
         """Return a mapping with any keys."""
         found = self.content.get(key)
@@ -148,6 +159,7 @@ def _archive(part: _Part) -> Archive:
         name=part.required("name"),
         sources=part.texts("sources"),
         exclude=part.texts("exclude"),
+        access=tuple(map(_place, part.parts("access", (*_PLACE_TEXTS, *_PLACE_SWITCHES)))),
         container=part.text("container"),
         parser=_parser(part),
         combine=_combination(part.part("combine", _COMBINE_KEYS)),
@@ -160,6 +172,13 @@ def _archive(part: _Part) -> Archive:
     )
 
 
+def _place(part: _Part) -> SourcePlace:
+    given: dict[str, Any] = {key: part.text(key) for key in _PLACE_TEXTS}
+    given |= {key: part.value(key, BOOLEAN, default=False) for key in _PLACE_SWITCHES}
+    given["prefix"] = part.required("prefix")
+    return SourcePlace(**{_field(key): value for key, value in given.items()})
+
+
 def _parser(part: _Part) -> ParserChoice:
     if isinstance(part.content.get("parser"), str):
         return ParserChoice(name=part.content["parser"])
@@ -168,14 +187,8 @@ def _parser(part: _Part) -> ParserChoice:
 
 
 def _combination(part: _Part) -> Combination:
-    found = part.content.get("along")
-    items = [] if found is None else part.reader.items(found, part.at("along"))
-    axes = (
-        _axis(_Part(part.reader, item, f"{part.at('along')}[{i}]", _AXIS_KEYS))
-        for i, item in enumerate(items)
-    )
     return Combination(
-        along=tuple(axes),
+        along=tuple(map(_axis, part.parts("along", _AXIS_KEYS))),
         constant=part.texts("constant"),
         group_per_file=part.text("group-per-file"),
     )
@@ -260,6 +273,7 @@ def archive_tree(archive: Archive) -> dict[str, Any]:
             "name": archive.name,
             "sources": list(archive.sources),
             "exclude": list(archive.exclude),
+            "access": [_place_tree(place) for place in archive.access],
             "container": archive.container,
             "parser": {"name": parser.name, **options} if parser != ParserChoice() else None,
             "combine": _combination_tree(archive.combine),
@@ -271,6 +285,15 @@ def archive_tree(archive: Archive) -> dict[str, Any]:
             "ledger": archive.ledger,
         }
     )
+
+
+def _place_tree(place: SourcePlace) -> dict[str, Any]:
+    values = {key: getattr(place, _field(key)) for key in (*_PLACE_TEXTS, *_PLACE_SWITCHES)}
+    return {key: value for key, value in values.items() if value}
+
+
+def _field(key: str) -> str:
+    return key.replace("-", "_")
 
 
 def _combination_tree(combine: Combination) -> dict[str, Any]:

@@ -226,25 +226,24 @@ def _by_coordinate(measured: _Measured) -> AxisPlacement:
         measured = measured.keep(has)
     if array is None or not len(measured.rows):
         return measured.placed(np.empty(0, np.int64), 0)
-    coordinates = [array.values[i] for i in code[measured.rows]]
-    lengths = np.array([len(c.values) if c.values.ndim == 1 else -1 for c in coordinates])
+    lengths = array.values.lengths(code[measured.rows])
     if (lengths != measured.length).any():
         bad = measured.rows[lengths != measured.length]
         reason = f"{path} is not one value per position"
         measured.report(ProblemKind.NO_POSITION, reason, bad.tolist())
         measured = measured.keep(lengths == measured.length)
-        coordinates = [array.values[i] for i in code[measured.rows]]
-    values = np.concatenate([c.values for c in coordinates] or [np.empty(0)])
-    times = [c.time for c in coordinates if c.time is not None]
-    if not times:
+    codes = code[measured.rows]
+    values = array.values.joined(codes)
+    calendars = {kind.calendar for kind in array.values.kinds_of(codes)}
+    if not len(codes) or calendars == {None}:
         return _by_values(measured, values, None)
-    calendars = {time.calendar for time in times}
     calendar = common_calendar(calendars, int(values.min(initial=0)))
-    if calendar is None or len(times) < len(coordinates):
-        reason = f"files count time in different calendars: {', '.join(sorted(calendars))}"
+    if calendar is None:
+        told = ", ".join(sorted(name or "none" for name in calendars))
+        reason = f"files count time in different calendars: {told}"
         measured.report(ProblemKind.NO_POSITION, reason, measured.rows.tolist())
         return measured.placed(np.full(len(measured.rows), NOWHERE, np.int64), 0)
-    return _by_values(measured, values, calendar, times[0])
+    return _by_values(measured, values, calendar, array.values.time(codes[0]))
 
 
 def _report_without_values(measured: _Measured, path: str, rows: Rows) -> None:

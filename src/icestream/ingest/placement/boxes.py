@@ -1,7 +1,7 @@
 """Where one array of many files goes: boxes of elements and chunks, as columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from icestream.ingest.declaration.archives import Axis
 from icestream.ingest.file_columns import NOWHERE, ArrayColumns, Lengths, Rows
 from icestream.ingest.placement.axes import AxisPlacement
+from icestream.ingest.row_numbers import number_rows
 
 PlacedAxes = Sequence[tuple[Axis, AxisPlacement]]
 
@@ -33,12 +34,18 @@ class Boxes:
     """Dimensions in front that files do not have."""
 
     def supplied(self) -> tuple[Rows, npt.NDArray[np.intp]]:
-        """Return the first row of each distinct box, and the number of its box for each row."""
+        """Return the first row of each distinct box, and the number of its box for each row.
+
+        Boxes are in the order of their places.
+        """
         if not self.start.shape[1]:
             return np.zeros(min(len(self.start), 1), np.intp), np.zeros(len(self.start), np.intp)
-        boxes = np.concatenate([self.start, self.length], axis=1)
-        _, first, number = np.unique(boxes, axis=0, return_index=True, return_inverse=True)
-        return first, number.reshape(-1)
+        number, first = number_rows([self.start, self.length])
+        boxes = np.concatenate([self.start[first], self.length[first]], axis=1)
+        order = np.lexsort(boxes.T[::-1])
+        place = np.empty(len(order), np.intp)
+        place[order] = np.arange(len(order))
+        return first[order], place[number]
 
     def overlapping(self, rows: Rows, chunk_shape: Sequence[int]) -> Rows:
         """Return those of some rows that share a chunk with another of them."""
@@ -92,4 +99,25 @@ def boxes_of(array: ArrayColumns, code: int, axes: PlacedAxes, *, is_stacked: bo
         length,
         is_repeated=not axes or any(placed not in by_dim for _, placed in axes),
         num_new=len(new),
+    )
+
+
+def joined_boxes(array: ArrayColumns, parts: Sequence[Boxes]) -> Boxes:
+    """Return the boxes of several forms of one array, those of the first form first.
+
+    What is inline is compared within the first form only: the same bytes mean something else in
+    another.
+    """
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    files = np.concatenate([part.array.files for part in parts])
+    joined = array.take(np.searchsorted(array.files, files))
+    content = joined.content.copy()
+    content[len(first.array.files) :] = NOWHERE
+    return replace(
+        first,
+        array=replace(joined, content=content),
+        start=np.concatenate([part.start for part in parts]),
+        length=np.concatenate([part.length for part in parts]),
     )

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from icestream.ingest.facts import Coordinate
-from icestream.ingest.file_columns import Rows
+from icestream.ingest.coordinate_pools import CoordinatePool
+from icestream.ingest.file_columns import Codes, Rows
 from icestream.ingest.placement.axes import AxisPlacement
 from icestream.ingest.placement.boxes import Boxes
 from icestream.ingest.placement.problems import Problem, ProblemKind, problem
+from icestream.ingest.row_numbers import ragged_index
 from icestream.ingest.times.encodings import (
     MISSING,
     TimeEncoding,
@@ -63,8 +64,7 @@ def copy_values(
     if not len(array.files):
         return None, []
     suppliers, number = boxes.supplied()
-    coordinates = [array.values[code] for code in array.value[suppliers]]
-    time, fault = _common_time(coordinates)
+    time, fault = _common_time(array.values, array.value[suppliers])
     if fault:
         rows = array.files.tolist()
         found = problem(ProblemKind.UNREADABLE_VALUES, path, fault, urls=urls, rows=rows)
@@ -73,7 +73,7 @@ def copy_values(
     if along is not None and along.values is not None and len(boxes.shape) == 1:
         values = along.values  # files were placed by it
     else:
-        values = _assembled(boxes, suppliers, coordinates, time)
+        values = _assembled(boxes, suppliers, time)
         differing = _differing(boxes, values, (suppliers, number))
         problems += _difference_problems(path, boxes, (values, differing), urls)
     metadata = copied_metadata(array.metadata[array.form[0]], values, boxes.axes)
@@ -131,34 +131,42 @@ def _first_with(boxes: Boxes, row: int) -> int:
     return int(boxes.array.files[np.flatnonzero(touches)[0]])
 
 
-def _common_time(coordinates: Sequence[Coordinate]) -> tuple[TimeEncoding | None, str | None]:
+def _common_time(pool: CoordinatePool, codes: Codes) -> tuple[TimeEncoding | None, str | None]:
     """Return how the first file counts time, and what keeps others from being compared with it."""
-    times = [coordinate.time for coordinate in coordinates if coordinate.time is not None]
-    if not times:
+    calendars = {kind.calendar for kind in pool.kinds_of(codes)}
+    if calendars == {None}:
         return None, None
-    if len(times) < len(coordinates):
+    if None in calendars:
         return None, "it is a time in some files only"
-    known = (c.values[c.values != MISSING] for c in coordinates)
-    earliest = min((int(values.min()) for values in known if values.size), default=0)
-    calendar = common_calendar({time.calendar for time in times}, earliest)
-    if calendar is None:
+    calendar = next(iter(calendars))
+    if len(calendars) > 1:
+        moments = pool.joined(codes)
+        earliest = int(moments[moments != MISSING].min(initial=np.iinfo(np.int64).max))
+        calendar = common_calendar(calendars, earliest)
+    time = pool.time(codes[0])
+    if calendar is None or time is None:
         return None, "files count time in different calendars"
-    return replace(times[0], calendar=calendar), None
+    return replace(time, calendar=calendar), None
 
 
-def _assembled(
-    boxes: Boxes, suppliers: Rows, coordinates: Sequence[Coordinate], time: TimeEncoding | None
-) -> npt.NDArray[Any]:
-    dtype = np.result_type(*{c.values.dtype for c in coordinates})
+def _assembled(boxes: Boxes, suppliers: Rows, time: TimeEncoding | None) -> npt.NDArray[Any]:
+    pool, codes = boxes.array.values, boxes.array.value[suppliers]
+    dtype = np.result_type(*(np.dtype(kind.dtype) for kind in pool.kinds_of(codes)))
     if time is None:
         fill = dtype.type(math.nan) if dtype.kind == "f" else dtype.type(0)
     else:
         fill = dtype.type(MISSING)
     values = np.full(boxes.shape, fill, dtype)
-    start = boxes.start[suppliers]
-    stop = start + boxes.length[suppliers]
-    for coordinate, lo, hi in zip(coordinates, start.tolist(), stop.tolist(), strict=True):
-        values[tuple(map(slice, lo, hi))] = coordinate.values
+    start, length = boxes.start[suppliers], boxes.length[suppliers]
+    if (length[:, 1:] == np.array(boxes.shape[1:])).all():
+        # whole rows of the array, so that the values of a file are in one piece of it
+        size = math.prod(boxes.shape[1:])
+        counts = pool.sizes(codes)
+        first = start[:, 0] * size if start.shape[1] else np.zeros(len(codes), np.int64)
+        values.reshape(-1)[ragged_index(first, counts)] = pool.joined(codes)
+        return values
+    for code, lo, hi in zip(codes.tolist(), start.tolist(), (start + length).tolist(), strict=True):
+        values[tuple(map(slice, lo, hi))] = pool[code].values
     return values
 
 
@@ -238,15 +246,27 @@ def _encoded(array: CopiedArray, time: TimeEncoding) -> CopiedArray:
 
 def chunks_of(array: CopiedArray) -> Iterator[tuple[tuple[int, ...], bytes]]:
     """Yield the chunks of an array by index, as Zarr stores them: whole, also at the edges."""
+    return ((index, encoded_chunk(array, index)) for index in chunk_indexes(array))
+
+
+def chunk_indexes(array: CopiedArray) -> Iterator[tuple[int, ...]]:
+    """Yield the indexes of all chunks."""
+    lengths = zip(array.values.shape, array.chunk_shape, strict=True)
+    return product(*(range(-(-length // chunk)) for length, chunk in lengths))
+
+
+def chunk_values(array: CopiedArray, index: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return the values of one chunk, with zeros beyond the edges of the array."""
     shape = array.chunk_shape
-    counts = [-(-length // chunk) for length, chunk in zip(array.values.shape, shape, strict=True)]
-    for index in product(*map(range, counts)):
-        lo = [i * chunk for i, chunk in zip(index, shape, strict=True)]
-        part = array.values[tuple(slice(a, a + n) for a, n in zip(lo, shape, strict=True))]
-        if part.shape != shape:
-            missing = [(0, chunk - n) for chunk, n in zip(shape, part.shape, strict=True)]
-            part = np.pad(part, missing)
-        yield index, gzip.compress(_chunk_bytes(part), _GZIP_LEVEL, mtime=0)
+    lo = [i * chunk for i, chunk in zip(index, shape, strict=True)]
+    part = array.values[tuple(slice(a, a + n) for a, n in zip(lo, shape, strict=True))]
+    missing = [(0, chunk - n) for chunk, n in zip(shape, part.shape, strict=True)]
+    return part if part.shape == shape else np.pad(part, missing)
+
+
+def encoded_chunk(array: CopiedArray, index: tuple[int, ...]) -> bytes:
+    """Return one chunk as Zarr stores it."""
+    return gzip.compress(_chunk_bytes(chunk_values(array, index)), _GZIP_LEVEL, mtime=0)
 
 
 def _chunk_bytes(part: npt.NDArray[Any]) -> bytes:

@@ -4,13 +4,14 @@ Nothing is read or written. The result does not depend on the order in which fil
 files that come late simply get their place: those behind them move.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from icestream.ingest.conversion.converting import obstacle_between
 from icestream.ingest.declaration.archives import Archive, Axis, OnMismatch, any_matches
 from icestream.ingest.declaration.name_patterns import searcher
 from icestream.ingest.file_columns import ArrayColumns, FileColumns, Rows
@@ -21,13 +22,14 @@ from icestream.ingest.placement.agreement import (
     usual_forms,
 )
 from icestream.ingest.placement.axes import AxisPlacement, Gap, place_along
-from icestream.ingest.placement.boxes import PlacedAxes, boxes_of
+from icestream.ingest.placement.boxes import PlacedAxes, boxes_of, joined_boxes
 from icestream.ingest.placement.copied_arrays import (
     CopiedArray,
     copied_metadata,
     copy_values,
     encode_copied,
 )
+from icestream.ingest.placement.era_names import name_eras
 from icestream.ingest.placement.problems import Problem, ProblemKind, problem, raise_problems
 from icestream.ingest.placement.virtual_arrays import VirtualArray, place_virtual
 from icestream.ingest.times.calendars import STANDARD
@@ -88,15 +90,25 @@ def place_files(files: FileColumns, archive: Archive) -> Placement:
     return placement
 
 
-def plan_placement(files: FileColumns, archive: Archive) -> Placement:
-    """Return where files go, with all problems that are in the way."""
+def plan_placement(
+    files: FileColumns, archive: Archive, *, known_groups: Mapping[str, str] | None = None
+) -> Placement:
+    """Return where files go, with all problems that are in the way.
+
+    Args:
+        files: The files.
+        archive: Their declaration.
+        known_groups: By URL the group that a file was put into before, as `groups_of` tells it.
+    """
     if archive.combine.group_per_file is None:
-        grouped = _groups_by_agreement(files, archive)
+        grouped = _groups_by_agreement(files, archive, known_groups or {})
     else:
         grouped = _groups_by_name(files, archive.combine.group_per_file)
     problems = list(grouped.problems)
     sections = []
     for group, rows in grouped.rows.items():
+        if not len(rows):
+            continue  # no files make no arrays, not even coordinates made of their names
         section, found_problems = _place_section(group, files, rows, archive)
         sections.append(section)
         problems += found_problems
@@ -107,6 +119,18 @@ def plan_placement(files: FileColumns, archive: Archive) -> Placement:
         grouped.set_aside,
         tuple(problems),
     )
+
+
+def groups_of(placement: Placement) -> dict[str, str]:
+    """Return by URL the group that a file is put into, for the next placement to keep.
+
+    Also where there is one group only: its name is kept when others come.
+    """
+    return {
+        placement.urls[row]: section.group
+        for section in placement.sections
+        for row in section.files.tolist()
+    }
 
 
 # -- which files belong together -------------------------------------------------------------------
@@ -137,15 +161,17 @@ def _groups_by_name(files: FileColumns, pattern: str) -> _Grouped:
     return _Grouped({group: np.array(found, np.intp) for group, found in rows.items()}, problems)
 
 
-def _groups_by_agreement(files: FileColumns, archive: Archive) -> _Grouped:
+def _groups_by_agreement(
+    files: FileColumns, archive: Archive, known: Mapping[str, str]
+) -> _Grouped:
     """Return groups of files that agree, as far as the policy makes some."""
     every = np.arange(len(files))
     differences = disagreements_of(files)
     policy = archive.policies.on_mismatch
+    if policy is OnMismatch.ERA and (differences or _has_eras(files, known)):
+        return _eras(files, archive, known)
     if not differences or policy is OnMismatch.MATERIALISE:
         return _Grouped({"/": every})
-    if policy is OnMismatch.ERA:
-        return _eras(files, archive)
     if policy is OnMismatch.FAIL:
         return _Grouped({"/": every}, [found.problem(files.urls) for found in differences])
     reasons: dict[int, str] = {}
@@ -161,7 +187,12 @@ def _groups_by_agreement(files: FileColumns, archive: Archive) -> _Grouped:
     return _Grouped({"/": rows}, set_aside=reasons)
 
 
-def _eras(files: FileColumns, archive: Archive) -> _Grouped:
+def _has_eras(files: FileColumns, known: Mapping[str, str]) -> bool:
+    """Tell whether files that agree are in a group of their own, since others did not."""
+    return len(files) > 0 and not {*map(known.get, files.urls)} <= {None, ROOT}
+
+
+def _eras(files: FileColumns, archive: Archive, known: Mapping[str, str]) -> _Grouped:
     every = np.arange(len(files))
     axes = archive.combine.along
     placed = place_along(axes[0], files, every) if axes else None
@@ -178,7 +209,8 @@ def _eras(files: FileColumns, archive: Archive) -> _Grouped:
         )
         kind, rows = ProblemKind.TOO_MANY_ERAS, every.tolist()
         return _Grouped({"/": every}, [problem(kind, "/", reason, urls=files.urls, rows=rows)])
-    groups = {f"/era-{i + 1}": np.flatnonzero(era == i) for i in range(count)}
+    names = name_eras(era, placed, files.urls, known)
+    groups = {name: np.flatnonzero(era == i) for i, name in enumerate(names)}
     inside = [
         difference.problem(files.urls)
         for rows_of_era in groups.values()
@@ -231,12 +263,13 @@ def _place_array(
         is_coordinate = array.forms[code].dimensions == (name_of(path),)
         is_single = is_coordinate or is_constant or any_matches(archive.loaded, path)
         boxes = boxes_of(array, code, axes, is_stacked=not is_single)
-        virtual, problems = place_virtual(path, boxes, files.urls, is_constant=is_constant)
-        differing = array.files[array.form != code]
-        if len(differing) and archive.policies.on_mismatch is OnMismatch.MATERIALISE:
-            virtual = replace(virtual, differing=differing)
-            problems += _beyond_copying(path, array, code, files)
-        return _PlacedArray(virtual=virtual, problems=tuple(problems))
+        others, beyond = _to_copy(path, array, code, surroundings)
+        stacked = (boxes_of(array, other, axes, is_stacked=not is_single) for other in others)
+        every = joined_boxes(array, (boxes, *stacked))
+        virtual, problems = place_virtual(
+            path, boxes, files.urls, every=every, is_constant=is_constant
+        )
+        return _PlacedArray(virtual=virtual, problems=(*problems, *beyond))
     unread = array.files[array.value < 0]
     problems = [
         problem(
@@ -259,16 +292,31 @@ def _place_array(
     return _PlacedArray(copied=copied, problems=(*problems, *found))
 
 
-def _beyond_copying(
-    path: str, array: ArrayColumns, code: int, files: FileColumns
-) -> Iterator[Problem]:
-    """Yield files whose values have no place in the usual array even as copies."""
+def _to_copy(
+    path: str,
+    array: ArrayColumns,
+    code: int,
+    surroundings: tuple[FileColumns, PlacedAxes, Archive],
+) -> tuple[list[int], list[Problem]]:
+    """Return the forms whose files are copied into the usual array, and those that cannot be."""
+    files, _, archive = surroundings
+    if archive.policies.on_mismatch is not OnMismatch.MATERIALISE:
+        return [], []
     usual = array.forms[code]
-    for other, form in enumerate(array.forms):
-        rows = array.files[array.form == other]
-        if len(rows) and (form.dimensions, form.lengths) != (usual.dimensions, usual.lengths):
-            reason = f"dimensions {form.dimensions} of lengths {form.lengths} do not fit; use era"
-            yield problem(ProblemKind.MISMATCH, path, reason, urls=files.urls, rows=rows.tolist())
+    fitting: list[int] = []
+    problems: list[Problem] = []
+    for other in np.setdiff1d(array.form, [code]).tolist():
+        form = array.forms[other]
+        reason = obstacle_between(array.metadata[other], array.metadata[code])
+        if (form.dimensions, form.lengths) != (usual.dimensions, usual.lengths):
+            reason = f"dimensions {form.dimensions} of lengths {form.lengths} do not fit"
+        if reason is None:
+            fitting.append(other)
+        else:
+            rows = array.files[array.form == other].tolist()
+            told = f"it cannot be copied to the array of the other files: {reason}; use era"
+            problems.append(problem(ProblemKind.MISMATCH, path, told, urls=files.urls, rows=rows))
+    return fitting, problems
 
 
 def _restricted(files: FileColumns, rows: Rows) -> FileColumns:

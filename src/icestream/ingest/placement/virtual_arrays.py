@@ -1,7 +1,7 @@
 """Arrays that stay in their files: in which chunks of the whole array each file's chunks go."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,14 @@ from icestream.ingest.file_columns import NOWHERE, Lengths, Rows
 from icestream.ingest.placement.boxes import Boxes
 from icestream.ingest.placement.problems import Problem, ProblemKind, problem
 
-_MATERIALISE = "load the variable (loaded: ...) to copy it"
+_COPY_ALL = (
+    "on-mismatch does not help where files share chunks; load the variable (loaded: ...) to copy "
+    "all of it, or exclude such files"
+)
+_OTHER_FORM = (
+    "it has another form, and on-mismatch: materialise copies whole chunks only; declare "
+    "on-mismatch: era or set-aside"
+)
 _KEY_ENCODING = {"name": "default", "configuration": {"separator": "/"}}
 
 
@@ -26,14 +33,25 @@ class VirtualArray:
     """Rows of the files that supply chunks."""
     chunk_offset: Lengths
     """(n, rank) index of the first chunk of each of these files."""
+    chunk_extent: Lengths
+    """(n, rank) chunks of each of these files."""
     num_new: int = 0
     """Dimensions in front that files do not have."""
     differing: Rows | None = None
     """Files of another form, whose values are to be copied into the array."""
+    differing_start: Lengths | None = None
+    """(n, rank) first element of each of these files in the whole array."""
+    differing_extent: Lengths | None = None
+    """(n, rank) chunks of each of these files."""
 
 
 def place_virtual(
-    path: str, boxes: Boxes, urls: Sequence[str], *, is_constant: bool = False
+    path: str,
+    boxes: Boxes,
+    urls: Sequence[str],
+    *,
+    every: Boxes | None = None,
+    is_constant: bool = False,
 ) -> tuple[VirtualArray, list[Problem]]:
     """Return the whole array of many files, and what is wrong with it.
 
@@ -41,28 +59,51 @@ def place_virtual(
         path: Of the array.
         boxes: Where files go.
         urls: Of all files.
+        every: Where files of other forms go too, which are copied; behind those of `boxes`.
         is_constant: The array is known to be the same in all files that share a place.
     """
     form = boxes.array.forms[boxes.array.form[0]] if len(boxes.array.files) else None
     chunk_shape = (*(1,) * boxes.num_new, *(form.chunk_shape if form else boxes.shape))
-    suppliers, number = boxes.supplied()
+    every = every or boxes
+    suppliers, number = every.supplied()
     problems = [
-        *_alignment_problems(path, boxes, chunk_shape, urls),
-        *_repetition_problems(path, boxes, number, urls, is_constant=is_constant),
-        *_overlap_problems(path, boxes, boxes.overlapping(suppliers, chunk_shape), urls),
+        *_alignment_problems(path, every, chunk_shape, urls, num_usual=len(boxes.start)),
+        *_repetition_problems(path, every, number, urls, is_constant=is_constant),
+        *_overlap_problems(path, every, every.overlapping(suppliers, chunk_shape), urls),
     ]
     document = boxes.array.metadata[boxes.array.form[0]] if form else {}
     metadata, fault = _grown(document, boxes, chunk_shape)
     if fault:
-        every = boxes.array.files.tolist()
-        problems.append(problem(ProblemKind.INEXPRESSIBLE, path, fault, urls=urls, rows=every))
-    offset = boxes.start[suppliers] // np.maximum(np.array(chunk_shape, np.int64), 1)
-    files = boxes.array.files[suppliers]
-    return VirtualArray(path, metadata, files, offset, boxes.num_new), problems
+        rows = boxes.array.files.tolist()
+        problems.append(problem(ProblemKind.INEXPRESSIBLE, path, fault, urls=urls, rows=rows))
+    is_usual = suppliers < len(boxes.start)
+    usual, unusual = suppliers[is_usual], suppliers[~is_usual]
+    sizes = np.maximum(np.array(chunk_shape, np.int64), 1)
+    virtual = VirtualArray(
+        path,
+        metadata,
+        boxes.array.files[usual],
+        boxes.start[usual] // sizes,
+        -(-boxes.length[usual] // sizes),
+        boxes.num_new,
+    )
+    if len(unusual):
+        virtual = replace(
+            virtual,
+            differing=every.array.files[unusual],
+            differing_start=every.start[unusual],
+            differing_extent=-(-every.length[unusual] // sizes),
+        )
+    return virtual, problems
 
 
 def _alignment_problems(
-    path: str, boxes: Boxes, chunk_shape: Sequence[int], urls: Sequence[str]
+    path: str,
+    boxes: Boxes,
+    chunk_shape: Sequence[int],
+    urls: Sequence[str],
+    *,
+    num_usual: int,
 ) -> Iterator[Problem]:
     """Yield dimensions along which files do not start and end where chunks do."""
     for dim, axis in enumerate(boxes.axes):
@@ -74,18 +115,20 @@ def _alignment_problems(
         is_askew = start % size != 0
         if is_partial.any():
             row = int(np.flatnonzero(is_partial)[0])
+            remedy = _COPY_ALL if row < num_usual else _OTHER_FORM
             length = int(boxes.length[row, dim])
             reason = (
                 f"a file has {length} along {axis.dimension}, which chunks of {size} do not "
-                f"divide; only the last file may end with a part of a chunk; {_MATERIALISE}"
+                f"divide; only the last file may end with a part of a chunk; {remedy}"
             )
             rows = boxes.array.files[is_partial].tolist()
             yield problem(ProblemKind.PARTIAL_CHUNK, path, reason, urls=urls, rows=rows)
         elif is_askew.any():
             row = int(np.flatnonzero(is_askew)[0])
+            remedy = _COPY_ALL if row < num_usual else _OTHER_FORM
             reason = (
                 f"a file starts at position {start[row]} of {axis.dimension}, which is not where "
-                f"a chunk of {size} starts; {_MATERIALISE}, or correct the step"
+                f"a chunk of {size} starts; {remedy}, or correct the step"
             )
             rows = boxes.array.files[is_askew].tolist()
             yield problem(ProblemKind.UNALIGNED, path, reason, urls=urls, rows=rows)

@@ -144,8 +144,11 @@ def encode_times(micros: Micros, encoding: TimeEncoding) -> Micros:
     return np.where(is_missing, MISSING, numbers)
 
 
-def common_calendar(calendars: Iterable[str], earliest: int) -> str | None:
-    """Return the calendar in which all times can be compared and stored, None if there is none."""
+def common_calendar(calendars: Iterable[str | None], earliest: int) -> str | None:
+    """Return the calendar in which all times can be compared and stored, None if there is none.
+
+    None among the calendars stands for values that are no times.
+    """
     distinct = set(calendars)
     if len(distinct) == 1:
         return distinct.pop()

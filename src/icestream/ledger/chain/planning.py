@@ -104,13 +104,18 @@ class UpToDate:
 
 
 def plan_transform(
-    derivative: MetadataChain, inputs: Mapping[DatasetId, MetadataChain]
+    derivative: MetadataChain,
+    inputs: Mapping[DatasetId, MetadataChain],
+    *,
+    needs_news: bool = True,
 ) -> TransformPlan | UpToDate:
     """Return the next transaction of a derivative dataset, or why there is none.
 
     Args:
         derivative: As it is to be continued.
         inputs: Its inputs, by id; each is consumed up to the head that its handle knows.
+        needs_news: Whether there is only a transaction if an input has something new; an engine
+            may have reasons of its own.
 
     Raises:
         InvalidInputError: The dataset has no transform.
@@ -126,7 +131,7 @@ def plan_transform(
             return UpToDate(f"input {entry.dataset_ref} has no schema yet")
     last = progress(state)
     plans = tuple(_plan_input(entry, chain, last) for entry, chain in chains)
-    if state.schema is not None and not any(plan.has_news for plan in plans):
+    if needs_news and state.schema is not None and not any(plan.has_news for plan in plans):
         return UpToDate("no input has new records or watermarks")
     return TransformPlan(
         head=derivative.head,

@@ -123,6 +123,16 @@ def find_grid(store: Store, query: CellQuery) -> Grid:
     return Grid(first.dimensions, first.shape, _common_chunks(variables), columns)
 
 
+def variables_among(store: Store, group: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those names that are arrays of a group, and not coordinates of dimensions.
+
+    Raises:
+        NodeNotFoundError: There is no such group.
+    """
+    arrays = _arrays_of(store, group)
+    return tuple(name for name in names if name in arrays and not arrays[name].is_coordinate)
+
+
 def _arrays_of(store: Store, folder: str) -> dict[str, _Found]:
     try:
         group = zarr.open_group(store, path=folder.strip("/"), mode="r", zarr_format=3)

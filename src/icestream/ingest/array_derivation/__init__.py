@@ -1,0 +1,1 @@
+"""Arrays that follow other arrays: how they are declared, and what the ledger knows of them."""

@@ -1,0 +1,1 @@
+"""Stored values of one form, made stored values of another that mean the same."""

@@ -1,0 +1,1 @@
+"""What executors do with files and references, and who makes them do it."""

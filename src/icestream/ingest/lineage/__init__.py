@@ -1,0 +1,1 @@
+"""Where the data of a workspace come from and where they go, as a graph."""

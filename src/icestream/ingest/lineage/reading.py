@@ -1,0 +1,277 @@
+"""The lineage of a workspace, read from its chains and from the repositories that they name."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from icestream.errors import IcestreamError, NotFoundError
+from icestream.ingest.declaration.documents import decode_archive
+from icestream.ingest.lineage.graphs import Edge, Freshness, LineageGraph, Node, NodeKind
+from icestream.ingest.publishing.ledger_side import INGEST_ENGINE
+from icestream.ingest.publishing.run_snapshots import METADATA_KEY
+from icestream.ledger.blocks.dataset_ids import DatasetId
+from icestream.ledger.blocks.events import SetPollingSource
+from icestream.ledger.blocks.hashes import Multihash
+from icestream.ledger.blocks.sources import FetchStepFilesGlob, FetchStepUrl
+from icestream.ledger.chain.rules.transactions import progress
+from icestream.ledger.chain.stored_blocks import StoredBlock
+from icestream.ledger.dataset import Dataset
+from icestream.ledger.workspace import Workspace
+from icestream.repository.repository import Repository
+from icestream.storage.urls import StorageUrl
+
+_INVENTORY = ".inventory"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A branch of a repository, as a declaration names it."""
+
+    repository: str
+    branch: str = "main"
+
+    @property
+    def node_id(self) -> str:
+        """The same for all declarations that mean it."""
+        return f"repository:{self.repository.rstrip('/')}@{self.branch}"
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        address = self.repository.rstrip("/")
+        return address if self.branch == "main" else f"{address}@{self.branch}"
+
+    def open(self) -> Repository:
+        """Open the repository."""
+        return Repository.open(StorageUrl(address=self.repository).storage())
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What a dataset has to do with things that are no datasets."""
+
+    kind: NodeKind
+    sources: tuple[str, ...] = ()
+    """URLs that its inputs, or itself, are made from."""
+    reads: tuple[Place, ...] = ()
+    """Repositories that its inputs, or itself, are made from."""
+    writes: tuple[Place, ...] = ()
+    """Repositories that it fills."""
+
+
+def read_lineage(workspace: Workspace, *, opens_repositories: bool = True) -> LineageGraph:
+    """Return the lineage of all datasets of a workspace.
+
+    Args:
+        workspace: Its chains are opened, and nothing else is read of them.
+        opens_repositories: Whether to look how far the repositories are that transforms fill.
+    """
+    names = {str(entry.dataset_id): str(entry.alias) for entry in workspace.datasets()}
+    datasets = {dataset_id: workspace.open(dataset_id) for dataset_id in names}
+    draft = _Draft(datasets, opens_repositories)
+    for dataset_id, alias in names.items():
+        draft.add_dataset(dataset_id, alias)
+    return draft.graph()
+
+
+def find_node(graph: LineageGraph, name: str) -> str:
+    """Return the id of the node that a name means: of a dataset, an archive, or a repository.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    wanted = name.lower().rstrip("/")
+    for candidate in (wanted, f"{wanted.replace('_', '-')}.ingest"):
+        for node in graph.nodes:
+            if candidate in {node.name.lower().rstrip("/"), node.id.lower()}:
+                return node.id
+    known = ", ".join(sorted(node.name for node in graph.nodes)) or "nothing"
+    raise NotFoundError(f"the lineage has no {name}; there is {known}")
+
+
+def flow_of(dataset: Dataset) -> Flow:
+    """Return what a dataset has to do with sources and repositories."""
+    transform = dataset.state.transform
+    if transform is None:
+        return Flow(NodeKind.ROOT, tuple(_polled(dataset.state.polling_source)))
+    engine, queries = transform.transform.engine, transform.transform.queries
+    if engine == INGEST_ENGINE and queries:
+        archive = decode_archive(queries[-1].query.encode(), name=dataset.alias or "archive")
+        target = Place(archive.target.repository, archive.target.branch)
+        return Flow(NodeKind.INGEST, sources=archive.sources, writes=(target,))
+    return Flow(NodeKind.DERIVATIVE)
+
+
+def _polled(source: SetPollingSource | None) -> Iterator[str]:
+    match None if source is None else source.fetch:
+        case FetchStepUrl(url=url):
+            yield url
+        case FetchStepFilesGlob(path=path):
+            yield path
+        case _:
+            return
+
+
+@dataclass
+class _Draft:
+    """A graph that is being put together."""
+
+    datasets: Mapping[str, Dataset]
+    """By id."""
+    opens_repositories: bool
+    nodes: dict[str, Node] = field(default_factory=dict)
+    edges: list[Edge] = field(default_factory=list)
+
+    def graph(self) -> LineageGraph:
+        """Return what was put together, in the order in which data flow."""
+        loose = LineageGraph(list(self.nodes.values()), self.edges)
+        layers = loose.layers
+        ordered = sorted(loose.nodes, key=lambda node: (layers[node.id], node.name))
+        return LineageGraph(ordered, self.edges)
+
+    def add_dataset(self, dataset_id: str, alias: str) -> None:
+        """Add a dataset, its inputs, and the sources and repositories around them."""
+        dataset = self.datasets[dataset_id]
+        flow = flow_of(dataset)
+        inputs = list(_inputs(dataset, self.datasets))
+        is_inventory = flow.kind is NodeKind.ROOT and alias.endswith(_INVENTORY)
+        self.nodes[dataset_id] = Node(
+            id=dataset_id,
+            kind=NodeKind.INVENTORY if is_inventory else flow.kind,
+            name=alias,
+            facts=_dataset_facts(dataset),
+            **_dataset_freshness(dataset, inputs),
+        )
+        for given in inputs:
+            if given.node_id not in self.datasets:
+                self._add(given.node_id, NodeKind.MISSING, given.node_id)
+            self._connect(given.node_id, dataset_id, given.facts)
+        entrances = [given.node_id for given in inputs] or [dataset_id]
+        for url in flow.sources:
+            self._add(f"source:{url}", NodeKind.SOURCE, url)
+            for entrance in entrances:
+                self._connect(f"source:{url}", entrance)
+        for place in flow.reads:
+            self._add_repository(place)
+            for entrance in entrances:
+                self._connect(place.node_id, entrance)
+        for place in flow.writes:
+            self._add_repository(place, dataset)
+            self._connect(dataset_id, place.node_id)
+
+    def _add(self, node_id: str, kind: NodeKind, name: str) -> None:
+        self.nodes.setdefault(node_id, Node(id=node_id, kind=kind, name=name))
+
+    def _connect(self, source: str, target: str, facts: Mapping[str, Any] | None = None) -> None:
+        self.edges.append(Edge(source=source, target=target, facts=facts or {}))
+
+    def _add_repository(self, place: Place, writer: Dataset | None = None) -> None:
+        known = self.nodes.get(place.node_id)
+        node = known or self._repository_node(place)
+        if writer is not None and node.freshness is not Freshness.UNREACHABLE:
+            node = _with_writer(node, place, writer) if self.opens_repositories else node
+        self.nodes[place.node_id] = node
+
+    def _repository_node(self, place: Place) -> Node:
+        node = Node(id=place.node_id, kind=NodeKind.REPOSITORY, name=place.name)
+        if not self.opens_repositories:
+            return node
+        try:
+            tip = next(iter(place.open().ancestry(branch=place.branch)))
+        except IcestreamError as error:
+            return replace(node, freshness=Freshness.UNREACHABLE, reason=error.message)
+        facts = {"branch": place.branch, "snapshot": tip.id, "updated": tip.written_at.isoformat()}
+        return replace(node, facts=facts)
+
+
+def _with_writer(node: Node, place: Place, writer: Dataset) -> Node:
+    """Return a repository that says how it stands to a dataset that fills it."""
+    found = _newest_noted(place, writer)
+    if found is None:
+        return node if node.freshness else replace(node, freshness=Freshness.EMPTY)
+    run, block = found
+    facts = {**node.facts, "run": run, "committed_block": str(block.block_hash)}
+    if block.sequence_number > writer.state.head.sequence_number:
+        reason = f"run {run} is committed, and not yet recorded by {writer.alias}; run it again"
+        return replace(node, facts=facts, freshness=Freshness.UNFINISHED, reason=reason)
+    if node.freshness in {None, Freshness.EMPTY}:
+        return replace(node, facts=facts, freshness=Freshness.UP_TO_DATE)
+    return replace(node, facts=facts)
+
+
+def _newest_noted(place: Place, writer: Dataset) -> tuple[int | None, StoredBlock] | None:
+    """Return the run and the block of the newest snapshot that a dataset made."""
+    for info in place.open().ancestry(branch=place.branch):
+        noted = info.metadata.get(METADATA_KEY)
+        text = noted.get("block") if isinstance(noted, Mapping) else None
+        if not isinstance(noted, Mapping) or not isinstance(text, str):
+            continue
+        try:
+            block = writer.chain.store.load(Multihash.parse(text))
+        except IcestreamError:
+            continue  # of another dataset
+        return noted.get("run"), block
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """How far a dataset has read another."""
+
+    node_id: str
+    name: str
+    facts: Mapping[str, Any]
+
+    @property
+    def records_left(self) -> int:
+        """How many records are not read yet."""
+        return int(self.facts.get("records_left") or 0)
+
+
+def _inputs(dataset: Dataset, datasets: Mapping[str, Dataset]) -> Iterator[_Input]:
+    transform, consumed = dataset.state.transform, progress(dataset.state)
+    for declared in () if transform is None else transform.inputs:
+        entry = consumed.get(DatasetId.parse(declared.dataset_ref))
+        found = datasets.get(declared.dataset_ref)
+        offset = None if entry is None else entry.last_offset
+        block = None if entry is None else entry.last_block_hash
+        facts = {
+            "consumed_offset": offset,
+            "consumed_block": None if block is None else str(block),
+            "available_offset": None if found is None else found.last_offset,
+            "records_left": None if found is None else _count(found) - _upto(offset),
+        }
+        name = declared.dataset_ref if found is None else found.alias or declared.dataset_ref
+        yield _Input(declared.dataset_ref, name, facts)
+
+
+def _count(dataset: Dataset) -> int:
+    return _upto(dataset.last_offset)
+
+
+def _upto(offset: int | None) -> int:
+    return 0 if offset is None else offset + 1
+
+
+def _dataset_freshness(dataset: Dataset, inputs: Iterable[_Input]) -> dict[str, Any]:
+    behind = [given for given in inputs if given.records_left > 0]
+    if behind:
+        told = ", ".join(f"{given.records_left} records of {given.name}" for given in behind)
+        return {"freshness": Freshness.BEHIND, "reason": f"{told} are not read yet"}
+    if dataset.state.data_event is None:
+        return {"freshness": Freshness.EMPTY}
+    return {"freshness": Freshness.UP_TO_DATE if dataset.state.transform else None}
+
+
+def _dataset_facts(dataset: Dataset) -> dict[str, Any]:
+    state, head = dataset.state, dataset.state.head
+    transform = state.transform
+    return {
+        "dataset_id": str(dataset.dataset_id),
+        "engine": None if transform is None else transform.transform.engine,
+        "block": str(dataset.head),
+        "sequence_number": head.sequence_number,
+        "last_offset": state.last_offset,
+        "watermark": None if state.watermark is None else str(state.watermark),
+        "updated": str(head.block.system_time),
+    }

@@ -1,0 +1,60 @@
+"""An archive with everything that its runs need at hand."""
+
+from dataclasses import dataclass, field
+
+from icestream.ingest.declaration.archives import Archive
+from icestream.ingest.publishing.ledger_side import ArchiveLedger, ledger_address, open_ledger
+from icestream.ingest.source_access import Authorize, SourceAccess
+from icestream.ingest.target_repositories import open_target
+from icestream.ledger.workspace import Workspace
+from icestream.model.container_sets import ContainerSet
+from icestream.repository.repository import Repository
+from icestream.storage.protocol import Storage
+from icestream.storage.urls import StorageUrl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where an archive keeps its things, and what opens them, where its declaration cannot say it.
+
+    What is left out follows from the addresses of the declaration and from the environment.
+    """
+
+    repository: Storage | None = None
+    ledger: Storage | None = None
+    """Of the workspace."""
+    authorize: Authorize | None = field(default=None, repr=False)
+    """Credentials for sources, as for `authorize_virtual_chunk_access`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedArchive:
+    """An archive, its sources, its repository and its ledger."""
+
+    archive: Archive
+    repository: Repository
+    ledger: ArchiveLedger
+    access: SourceAccess
+
+    @property
+    def containers(self) -> ContainerSet:
+        """Those of the repository: how locations are stored there."""
+        return self.repository._context.reader.containers  # noqa: SLF001  bulk references need them
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all sources are on this machine."""
+        return all(prefix.startswith("file://") for prefix in self.access.prefixes)
+
+
+def open_archive(archive: Archive, places: Places | None = None) -> OpenedArchive:
+    """Open everything that a run needs; what is not there is created."""
+    places = places or Places()
+    repository = open_target(archive, places.repository)
+    ledger_storage = places.ledger or StorageUrl(address=ledger_address(archive)).storage()
+    return OpenedArchive(
+        archive=archive,
+        repository=repository,
+        ledger=open_ledger(Workspace(ledger_storage), archive),
+        access=SourceAccess.of(archive, authorize=places.authorize, repository=repository),
+    )

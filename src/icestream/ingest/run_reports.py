@@ -1,0 +1,87 @@
+"""What a run did, for people and as JSON."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from icestream.ingest.reports import told_fault
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What one run of an archive did."""
+
+    archive: str
+    run: int | None = None
+    """Its number; None if there was nothing to write."""
+    block: str | None = None
+    """The hash of its block in the ledger."""
+    snapshot: str | None = None
+    """The version that it made; None if no array changed."""
+    num_listed: int = 0
+    num_new: int = 0
+    num_changed: int = 0
+    num_vanished: int = 0
+    num_scanned: int = 0
+    num_set_aside: int = 0
+    num_references: int = 0
+    """Those that were written anew."""
+    num_manifests: int = 0
+    """Those that executors wrote; small arrays and coordinates share a few more."""
+    num_requests: int = 0
+    """Of the listing."""
+    gaps: tuple[str, ...] = ()
+    set_aside: tuple[tuple[str, str], ...] = ()
+    """URLs with reasons, also of earlier runs."""
+    notes: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """By stage."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written."""
+        return self.run is None
+
+    def tree(self) -> dict[str, Any]:
+        """Return the report as plain values for JSON."""
+        return {**asdict(self), "is_empty": self.is_empty}
+
+    def text(self) -> str:
+        """Return the report for people."""
+        return "\n".join(_lines(self))
+
+
+def _lines(report: RunReport) -> Iterator[str]:
+    files = f"{report.num_listed} files listed"
+    if report.is_empty:
+        yield f"{report.archive}: nothing new ({files}), nothing written"
+    else:
+        yield (
+            f"{report.archive}, run {report.run}: {files}, {report.num_new} new, "
+            f"{report.num_changed} changed, {report.num_vanished} vanished, "
+            f"{report.num_scanned} scanned, {report.num_set_aside} set aside"
+        )
+    if report.snapshot is not None:
+        yield (
+            f"{report.num_references} references in {report.num_manifests} manifests, "
+            f"snapshot {report.snapshot}"
+        )
+    elif not report.is_empty:
+        yield "no array changed, so there is no new snapshot"
+    yield from _listed("gaps", report.gaps)
+    yield from _listed("set aside", [told_fault(*fault) for fault in report.set_aside])
+    yield from report.notes
+    if report.seconds:
+        stages = ", ".join(f"{name} {spent:.1f} s" for name, spent in report.seconds.items())
+        yield f"{sum(report.seconds.values()):.1f} s ({stages})"
+
+
+def _listed(title: str, lines: list[str] | tuple[str, ...]) -> Iterator[str]:
+    if not lines:
+        return
+    yield f"{title}:"
+    yield from (f"  {line}" for line in lines[:_SHOWN])
+    if len(lines) > _SHOWN:
+        yield f"  and {len(lines) - _SHOWN} more"

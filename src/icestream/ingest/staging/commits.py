@@ -1,0 +1,71 @@
+"""A run is staged, and staged again if others moved the branch, until it is committed."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from icestream.errors import InternalError
+from icestream.ingest.declaration.archives import Archive
+from icestream.ingest.engines.protocol import Engine
+from icestream.ingest.progress import Progress
+from icestream.ingest.run_plans import RunPlan
+from icestream.ingest.staging.staging import stage_updates
+from icestream.ingest.staging.workbenches import StagedRun, Workbench
+from icestream.repository.repository import Repository
+from icestream.repository.staged.publishing import publish_staged, split_into_commits
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class StagedCommit:
+    """One commit in the making."""
+
+    repository: Repository
+    archive: Archive
+    plan: RunPlan
+    engine: Engine
+    progress: Progress
+    message: str
+    run: StagedRun | None = None
+    """What was staged last."""
+
+    def stage(self) -> None:
+        """Write everything that can be written before the commit, on the newest version."""
+        bench = Workbench(
+            session=self.repository.writable_session(self.archive.target.branch),
+            urls=self.plan.placement.urls,
+            scans=self.plan.scans,
+            engine=self.engine,
+            progress=self.progress,
+            known=self.plan.known,
+        )
+        self.run = stage_updates(self.plan.updates, bench)
+
+    def commit(self, metadata: dict[str, Any]) -> str:
+        """Make what was staged visible; return the id of the snapshot.
+
+        Raises:
+            ConflictError: The branch moved; stage again.
+        """
+        if self.run is None:
+            raise InternalError("a run is committed before it is staged")
+        return publish_staged(
+            self.run.session,
+            split_into_commits(self.run.cells),
+            self.message,
+            metadata,
+            run_log=partial(_run_on, self.engine),
+            name=staging_name(self.archive),
+        )
+
+
+def staging_name(archive: Archive) -> str:
+    """Return what the branch is called on which a large run is put together."""
+    return f"{archive.name}-{archive.target.branch}".lower()
+
+
+def _run_on(engine: Engine, task: Any) -> None:
+    engine.map(_call, [task])
+
+
+def _call(task: Any) -> None:
+    task()

@@ -1,0 +1,1 @@
+"""What a repository needs to get from one placement of its files to the next."""

@@ -1,0 +1,1 @@
+"""Arrays that are computed from other arrays, chunk by chunk, where those changed."""

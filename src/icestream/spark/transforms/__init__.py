@@ -1,0 +1,1 @@
+"""Derivative datasets: queries over new records, exactly once."""

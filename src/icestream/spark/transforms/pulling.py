@@ -1,0 +1,164 @@
+"""Brings datasets up to date, those that others read first."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from icestream.errors import (
+    IcestreamError,
+    InvalidInputError,
+    NotFoundError,
+    SessionStateError,
+)
+from icestream.ledger.blocks.dataset_ids import DatasetId
+from icestream.ledger.blocks.events import DatasetKind
+from icestream.ledger.chain.planning import UpToDate
+from icestream.ledger.data_writing import AddedData
+from icestream.ledger.dataset import Dataset
+from icestream.ledger.workspace import Workspace
+from icestream.spark.transforms.runs import Engine
+from icestream.spark.transforms.transactions import transform
+
+INGEST_ENGINE = "icestream-ingest"
+"""The engine of datasets that record what became of the files of an archive; not of queries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled:
+    """What became of one dataset."""
+
+    name: str
+    dataset: Dataset
+    added: tuple[AddedData, ...] = ()
+    reason: str = ""
+    """Why nothing was added."""
+    error: IcestreamError | None = None
+
+    @property
+    def record_count(self) -> int:
+        """How many records were added."""
+        return sum(each.record_count for each in self.added)
+
+    @property
+    def status(self) -> str:
+        """What happened, in a word or two."""
+        if self.error is not None:
+            return "failed"
+        return "updated" if self.added else "up to date"
+
+
+class Pulling:
+    """Brings datasets of a workspace up to date."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        engine: Engine,
+        *,
+        ingest: Callable[[Dataset], Sequence[AddedData]] | None = None,
+    ) -> None:
+        """Prepare to pull; nothing is read yet.
+
+        Args:
+            workspace: Where the datasets and their inputs are.
+            engine: Runs queries.
+            ingest: Polls the source of a root dataset; None leaves root datasets as they are.
+        """
+        self._workspace = workspace
+        self._engine = engine
+        self._ingest = ingest
+        self._datasets: dict[DatasetId, Dataset] = {}
+        self._failed: dict[DatasetId, str] = {}
+
+    def pull(self, names: Iterable[str], *, recursive: bool = False) -> Iterator[Pulled]:
+        """Bring datasets up to date, and yield what became of each as soon as it is known.
+
+        Each derivative dataset gets one transaction over all that its inputs have new. One that
+        fails does not keep others from going on, unless they read it.
+
+        Args:
+            names: Names or ids.
+            recursive: Whether to bring their inputs up to date first, and the inputs of these.
+
+        Raises:
+            NotFoundError: There is no dataset of a name.
+            InvalidInputError: Datasets read each other in a circle.
+        """
+        self._datasets.clear()  # others may have appended since
+        self._failed.clear()
+        wanted = [self._workspace.find(name) for name in names]
+        for dataset in self._inputs_first(wanted):
+            if recursive or dataset.dataset_id in wanted:
+                yield self._pull(dataset)
+
+    def _pull(self, dataset: Dataset) -> Pulled:
+        name = _name(dataset)
+        try:
+            outcome = self._advance(dataset)
+        except IcestreamError as error:
+            self._failed[dataset.dataset_id] = name
+            return Pulled(name=name, dataset=dataset, error=error)
+        if isinstance(outcome, UpToDate):
+            return Pulled(name=name, dataset=dataset, reason=outcome.reason)
+        return Pulled(name=name, dataset=dataset, added=outcome)
+
+    def _advance(self, dataset: Dataset) -> tuple[AddedData, ...] | UpToDate:
+        if dataset.kind is DatasetKind.ROOT:
+            return self._poll(dataset)
+        declared = dataset.state.transform
+        if declared is not None and declared.transform.engine == INGEST_ENGINE:
+            return UpToDate("its files are brought in by icestream ingest")
+        inputs = self._inputs(dataset)
+        for given in inputs:
+            if failed := self._failed.get(given.dataset_id):
+                raise SessionStateError(f"not pulled, because its input {failed} failed")
+        outcome = transform(dataset, inputs, self._engine)
+        return outcome if isinstance(outcome, UpToDate) else (outcome,)
+
+    def _poll(self, dataset: Dataset) -> tuple[AddedData, ...] | UpToDate:
+        if self._ingest is None or dataset.state.polling_source is None:
+            return UpToDate("it has no source to poll")
+        added = [each for each in self._ingest(dataset) if not each.is_up_to_date]
+        return tuple(added) or UpToDate("its source has nothing new")
+
+    # -- who reads whom ---------------------------------------------------------------------------
+
+    def _inputs_first(self, wanted: Iterable[DatasetId]) -> list[Dataset]:
+        """Return datasets and all that they read, each after those that it reads."""
+        done: dict[DatasetId, Dataset] = {}
+        for dataset_id in wanted:
+            self._visit(self._opened(dataset_id), done, [])
+        return list(done.values())
+
+    def _visit(self, dataset: Dataset, done: dict[DatasetId, Dataset], way: list[Dataset]) -> None:
+        if dataset in way:
+            names = " -> ".join(_name(each) for each in [*way[way.index(dataset) :], dataset])
+            raise InvalidInputError(
+                f"these datasets read each other in a circle: {names}; append a SetTransform to one"
+                " of them that does not read the others"
+            )
+        if dataset.dataset_id in done:
+            return
+        for given in self._inputs(dataset):
+            self._visit(given, done, [*way, dataset])
+        done[dataset.dataset_id] = dataset
+
+    def _inputs(self, dataset: Dataset) -> list[Dataset]:
+        """Return the inputs that are in the workspace; planning tells which are missing."""
+        declared = dataset.state.transform
+        references = () if declared is None else declared.inputs
+        found: list[Dataset] = []
+        for given in references:
+            try:
+                found.append(self._opened(self._workspace.find(given.dataset_ref)))
+            except NotFoundError:
+                continue
+        return found
+
+    def _opened(self, dataset_id: DatasetId) -> Dataset:
+        if dataset_id not in self._datasets:
+            self._datasets[dataset_id] = self._workspace.open(dataset_id)
+        return self._datasets[dataset_id]
+
+
+def _name(dataset: Dataset) -> str:
+    return dataset.alias or str(dataset.dataset_id)
