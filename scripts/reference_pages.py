@@ -143,7 +143,8 @@ def _exit_codes() -> str:
         4: "the state of the repository does not allow it: conflict, name taken, read-only",
         5: "the object store failed or refused",
         6: "stored bytes are damaged or unknown",
-        7: "files of an archive were set aside; what else was asked for is done",
+        7: "done, but files of an archive are set aside",
+        8: "a source is not as it must be, and nothing was done",
     }
     rows = [
         f"| {code} | {meaning} | {', '.join(by_code.get(code, []))} |\n"

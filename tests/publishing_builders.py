@@ -49,8 +49,6 @@ class World:
     def recorded(self) -> list[tuple[str, str]]:
         """Return the files that the ledger has, and what became of them."""
         rows = self.target().ledger.ingest.to_arrow()
-        if ATTRIBUTE and "url" not in rows.column_names:
-            return []
         pairs = zip(rows["url"].to_pylist(), rows["status"].to_pylist(), strict=True)
         return list(pairs)
 
@@ -89,20 +87,23 @@ def run(
     record_listing(ledger.inventory, listing(*urls))
     plan = plan_run(ledger)
     [entry] = plan.query_inputs
-    new = changes_since(ledger.inventory, entry.prev_offset).added["url"].to_pylist()
+    added = changes_since(ledger.inventory, entry.prev_offset).added["url"].to_pylist()
+    state = "" if basis.checkpoint is None else basis.checkpoint.state.decode()
+    known = list(filter(None, state.split(",")))
+    new = [url for url in added if url not in known]
     status = FileStatus.SET_ASIDE if broken else FileStatus.INGESTED
     session = target.repository.writable_session(target.branch)
     if new and not broken:
         group = zarr.open_group(session.store, mode="a")
-        known: Any = group.attrs.get(ATTRIBUTE, [])
-        group.attrs[ATTRIBUTE] = [*known, *new]
+        theirs: Any = group.attrs.get(ATTRIBUTE, [])
+        group.attrs[ATTRIBUTE] = [*theirs, *new]
 
     def commit(metadata: dict[str, Any]) -> str:
         return session.commit("run", metadata)
 
     output = RunOutput(
         rows=rows_of(new, status),
-        state=",".join(urls).encode(),
+        state=",".join(known if broken else [*known, *new]).encode(),
         commit=commit if new and not broken else None,
         rebase=lambda: session.rebase(BasicConflictSolver()),
     )

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from examples import demo
 from icestream.errors import ErrorKind
 from scripts import reference_pages
 
@@ -48,16 +47,6 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     names: dict[str, object] = {"__name__": page.stem}
     for number, block in enumerate(blocks):
         exec(compile(block, f"{page.name}, block {number}", "exec"), names)  # noqa: S102  our own text
-
-
-def test_the_demo_tells_its_whole_story(capsys: pytest.CaptureFixture[str]) -> None:
-    demo.main()
-
-    told = capsys.readouterr().out
-    assert "ChunkDoubleUpdate at /temperature" in told
-    assert told.rstrip().endswith(
-        "icestream reads what icechunk commits: 'mend February, by icechunk'"
-    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

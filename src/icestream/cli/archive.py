@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from icestream.cli.archive_reports import PROBLEM_EXIT_CODE, SET_ASIDE_EXIT_CODE, reported
+from icestream.cli.archive_reports import PROBLEM_EXIT_CODE, reported
 from icestream.cli.commands import (
+    SET_ASIDE_EXIT_CODE,
     AllowHttp,
     Anonymous,
     Endpoint,

@@ -3,12 +3,11 @@
 from datetime import datetime
 from typing import Any, Protocol
 
-from icestream.cli.commands import exit_code
+from icestream.cli.commands import SET_ASIDE_EXIT_CODE, exit_code
 from icestream.cli.results import Document
-from icestream.errors import InvalidInputError, SourceError
+from icestream.errors import InvalidInputError
 from icestream.ingest.watching import Attempt
 
-SET_ASIDE_EXIT_CODE = exit_code(SourceError(""))
 PROBLEM_EXIT_CODE = exit_code(InvalidInputError(""))
 
 

@@ -39,9 +39,12 @@ EXIT_CODES: dict[type[IcestreamError], int] = {
     CommitUnknownError: 5,
     FormatError: 6,
     IntegrityError: 6,
-    SourceError: 7,
+    SourceError: 8,
 }
 """By class of error; any other failure ends with 1."""
+
+SET_ASIDE_EXIT_CODE = 7
+"""What was asked for is done, but for some files of an archive."""
 
 Region = Annotated[str | None, typer.Option(help="Region of an s3:// bucket.")]
 Endpoint = Annotated[

@@ -23,6 +23,7 @@ from icestream.cli.dataset_reports import (
     rewritten_values,
     verified,
 )
+from icestream.cli.pull import Master, replayed
 from icestream.cli.results import Done, Record, Result, Table
 from icestream.cli.versions import parse_moment
 from icestream.errors import FormatError, IntegrityError, InvalidInputError
@@ -236,13 +237,21 @@ def verify(
         bool,
         typer.Option("--skip-inputs", help="Do not look whether inputs have what was consumed."),
     ] = False,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay", help="Run all transactions again on Spark, and compare."),
+    ] = False,
+    master: Master = None,
 ) -> Result:
     """Verify blocks, rules, slices and checkpoints; exit code 6 if something is wrong."""
     from icestream.ledger.verifying import verify_dataset  # noqa: PLC0415  loads pyarrow
 
     inputs = {} if skip_inputs else _inputs(target, name)
     storage = _dataset_storage(target, name)
-    return verified(verify_dataset(storage, checks_content=not skip_content, inputs=inputs))
+    report = verify_dataset(storage, checks_content=not skip_content, inputs=inputs)
+    if replay:
+        report = replayed(_workspace(target), name, report, master)
+    return verified(report)
 
 
 @command(app, "reset", of=WORKSPACE)

@@ -14,6 +14,7 @@ from icestream.cli import (
     lineage,
     maintenance,
     manifests,
+    pull,
     references,
     repo,
     sources,
@@ -35,6 +36,7 @@ app.add_typer(maintenance.app)
 app.add_typer(inspection.app, name="inspect")
 app.add_typer(manifests.app, name="manifests")
 app.add_typer(sources.app, name="sources")
+dataset.app.add_typer(pull.app)
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(archive.app, name="archive")
 app.add_typer(lineage.app)

@@ -27,7 +27,7 @@ from icestream.ingest.run_outcomes import RunInput, file_rows, set_aside, state_
 from icestream.ingest.run_plans import RunPlan, plan_run
 from icestream.ingest.run_reports import RunReport
 from icestream.ingest.run_rows import rows_of
-from icestream.ingest.staging.commits import StagedCommit, staging_name
+from icestream.ingest.staged_commits import StagedCommit, staging_name
 from icestream.ingest.staging.workbenches import Scans
 from icestream.ingest.work_plans import SourceChanges, plan_work
 from icestream.ledger.chain.planning import TransformPlan

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
 
-from icestream.errors import IcestreamError
+from icestream.errors import IcestreamError, InternalError
 
 FIRST_PAUSE = 10.0
 """Seconds after a first failure; each further one doubles them."""
@@ -54,6 +54,9 @@ def watch[R](
         stop: Says when to end; a run that is under way is finished first.
         max_runs: How many runs there are at most, failed ones too.
         now: The clock.
+
+    Raises:
+        InternalError: A run failed in a way that another one would fail in too.
     """
     failures = 0
     for number in count(1):
@@ -77,5 +80,7 @@ def pause_after(failures: int, interval: float) -> float:
 def _attempt[R](run: Callable[[], R]) -> tuple[R | None, IcestreamError | None]:
     try:
         return run(), None
+    except InternalError:
+        raise  # a bug, or a Spark that is gone: a new process has a chance, this one has not
     except IcestreamError as error:
         return None, error

@@ -111,6 +111,29 @@ def prepare_transform(
     return prepared
 
 
+def transform_event(
+    state: ChainState, plan: TransformPlan, output: TransformOutput, *, system_time: Timestamp
+) -> ExecuteTransform:
+    """Return the event that a transaction is recorded as, and write nothing.
+
+    Args:
+        state: What the chain says before the event.
+        plan: What the transaction consumes and carries on.
+        output: What came out.
+        system_time: Of the block and the records.
+
+    Raises:
+        InvalidInputError: The output has no event time or does not fit the schema.
+    """
+    records = _records(state, plan, output.rows, system_time)
+    data_slice = encode_slice(records, SystemColumns.of(state.vocabulary)) if len(records) else None
+    return _event(plan, data_slice, _checkpoint(plan, output))
+
+
+def _checkpoint(plan: TransformPlan, output: TransformOutput) -> bytes:
+    return output.state if output.state is not None else input_watermarks(plan)
+
+
 def _with_files_saved(
     chain: MetadataChain, plan: TransformPlan, output: TransformOutput, moment: Timestamp | None
 ) -> PreparedTransform | None:
@@ -124,7 +147,7 @@ def _with_files_saved(
     moment = moment or next_system_time(state)
     records = _records(state, plan, output.rows, moment)
     data_slice = encode_slice(records, SystemColumns.of(state.vocabulary)) if len(records) else None
-    checkpoint = output.state if output.state is not None else input_watermarks(plan)
+    checkpoint = _checkpoint(plan, output)
     events = _events(state, records.schema, _event(plan, data_slice, checkpoint))
     if not events:
         return None

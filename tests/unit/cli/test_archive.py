@@ -85,7 +85,7 @@ def test_init_goes_by_the_files_that_can_be_read(run, folder: Path):
     for number in (1, 2):
         cut_short(path_of(folder, number))
     ran = run("archive", "init", str(folder))
-    assert ran.exit_code == 7
+    assert ran.exit_code == 8
     assert "none of the first files can be read" in ran.stderr
 
 

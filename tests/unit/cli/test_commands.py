@@ -33,7 +33,7 @@ from icestream.errors import (
         (CommitUnknownError("x"), 5),
         (FormatError("x"), 6),
         (IntegrityError("x"), 6),
-        (SourceError("x"), 7),
+        (SourceError("x"), 8),
     ],
 )
 def test_exit_codes_follow_the_class_of_the_error(error, code) -> None:

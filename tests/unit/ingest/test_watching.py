@@ -2,7 +2,7 @@
 
 import pytest
 
-from icestream.errors import StorageError
+from icestream.errors import InternalError, StorageError
 from icestream.ingest.watching import pause_after, watch
 
 
@@ -78,6 +78,16 @@ def test_a_signal_to_stop_during_a_pause_ends_at_once():
     list(watch(run, interval=60, stop=clock, now=clock.now))
     assert begun == [0, 60]
     assert clock.time == 100
+
+
+def test_what_only_a_new_process_could_mend_ends_it():
+    clock = Clock()
+
+    def run() -> None:
+        raise InternalError("Spark is gone")
+
+    with pytest.raises(InternalError):
+        list(watch(run, interval=1, stop=clock, now=clock.now))
 
 
 def test_other_errors_are_not_hidden():

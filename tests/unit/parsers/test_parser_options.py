@@ -51,6 +51,6 @@ def test_a_format_whose_files_are_folders_stays_one():
 @pytest.mark.parametrize(
     ("name", "is_fine"), [("zarr", True), (HDF, True), ("auto", False), ("hdf5", False)]
 )
-def test_only_parsers_of_others_have_options(name: str, is_fine: bool):
+def test_only_parsers_of_others_have_options(name, is_fine):
     assert (options_fault(name, {"group": "a"}) is None) == is_fine
     assert options_fault(name, {}) is None

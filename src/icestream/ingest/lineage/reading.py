@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from icestream.errors import IcestreamError, NotFoundError
+from icestream.ingest.array_derivation.ledger_side import derivation_of, is_derived_array
 from icestream.ingest.declaration.documents import decode_archive
 from icestream.ingest.lineage.graphs import Edge, Freshness, LineageGraph, Node, NodeKind
 from icestream.ingest.publishing.ledger_side import INGEST_ENGINE
@@ -99,6 +100,13 @@ def flow_of(dataset: Dataset) -> Flow:
         archive = decode_archive(queries[-1].query.encode(), name=dataset.alias or "archive")
         target = Place(archive.target.repository, archive.target.branch)
         return Flow(NodeKind.INGEST, sources=archive.sources, writes=(target,))
+    if is_derived_array(dataset):
+        derivation = derivation_of(dataset)
+        return Flow(
+            NodeKind.ARRAY,
+            reads=(Place(derivation.input.repository, derivation.input.branch),),
+            writes=(Place(derivation.output.repository, derivation.output.branch),),
+        )
     return Flow(NodeKind.DERIVATIVE)
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icestream.errors import NotFoundError
 from icestream.model.chunk_tables import ChunkTable, UInt32, concat
 from icestream.model.ids import ManifestId
 from icestream.model.nodes import ArrayNode
@@ -23,10 +24,14 @@ _DECODING = (
 )
 
 
-def is_same_array(before: Session, after: Session, path: str) -> bool:
-    """Tell whether an array is the same in two versions but for its length and its chunks."""
-    old, new = _node(before, path), _node(after, path)
-    return old.id == new.id and _meaning(old) == _meaning(new)
+def is_same_array(before: Session, after: Session, path: str, *, but_for: int) -> bool:
+    """Tell whether an array is the same in two versions but for one dimension and its chunks."""
+    try:
+        old = _node(before, path)
+    except NotFoundError:
+        return False
+    new = _node(after, path)
+    return old.id == new.id and _meaning(old, but_for) == _meaning(new, but_for)
 
 
 def changed_chunks(before: Session, after: Session, path: str) -> UInt32:
@@ -50,11 +55,12 @@ def _node(session: Session, path: str) -> ArrayNode:
     return session._copy.get_array(absolute(path))  # noqa: SLF001  sessions show arrays as zarr only
 
 
-def _meaning(node: ArrayNode) -> list[Any]:
+def _meaning(node: ArrayNode, but_for: int) -> list[Any]:
     """Return what decides which values a chunk stands for."""
     document: dict[str, Any] = json.loads(node.user_data)
     attributes = document.get("attributes", {})
     return [
+        [size for number, size in enumerate(document["shape"]) if number != but_for],
         [document.get(key) for key in _MEANING],
         [attributes.get(key) for key in _DECODING],
     ]
@@ -73,7 +79,7 @@ def _differs(left: ChunkTable, right: ChunkTable) -> npt.NDArray[np.bool_]:
     differs: npt.NDArray[np.bool_] = np.not_equal(left.kind, right.kind)
     for name in _NUMBER_COLUMNS:
         one, other = _numbers(left, name), _numbers(right, name)
-        differs |= (one != other).reshape(len(left), -1).any(axis=1)
+        differs |= (one != other).any(axis=1)
     for one, other in (
         (left.location_column(), right.location_column()),
         (left.etag_column(), right.etag_column()),
@@ -84,8 +90,11 @@ def _differs(left: ChunkTable, right: ChunkTable) -> npt.NDArray[np.bool_]:
 
 
 def _numbers(table: ChunkTable, name: str) -> npt.NDArray[Any]:
-    column = getattr(table, name)
-    return np.zeros((len(table), 1), np.uint8) if column is None else column.reshape(len(table), -1)
+    """Return a column of one or more numbers per row; zeros, if the table has none."""
+    column: npt.NDArray[Any] | None = getattr(table, name)
+    if column is None:
+        return np.zeros((len(table), 1), np.uint8)
+    return column if column.ndim > 1 else column[:, None]
 
 
 def _inline(table: ChunkTable) -> pa.ChunkedArray:

@@ -1,5 +1,6 @@
 """Chunks of a derived array, computed one by one: on executors, or in this process."""
 
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,13 @@ class Computation:
         return tuple(
             self.derivation.chunk_length if number == self.array.axis else length
             for number, length in enumerate(self.array.chunks)
+        )
+
+    @property
+    def num_chunks(self) -> tuple[int, ...]:
+        """Of the output, per dimension."""
+        return tuple(
+            -(-size // length) for size, length in zip(self.shape, self.chunks, strict=True)
         )
 
     @property
@@ -140,7 +148,6 @@ def _joined(parts: Sequence[ComputedChunks]) -> ComputedChunks:
 
 
 def _fork(pickled: bytes) -> ForkSession:
-    import pickle  # noqa: PLC0415
 
     found: ForkSession = pickle.loads(pickled)  # noqa: S301  from our own driver
     return found

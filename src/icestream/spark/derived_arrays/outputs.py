@@ -1,6 +1,8 @@
 """The derived array in its repository: its metadata and coordinates, as the input asks for."""
 
-from collections.abc import Mapping
+import base64
+import struct
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,9 @@ _PACKING = (
     *("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"),
     *("valid_min", "valid_max", "valid_range", "coordinates", "cell_methods"),
 )
+_NAN = base64.standard_b64encode(struct.pack("<d", np.nan)).decode()
+"""As xarray writes it in Zarr 3."""
+_NAMES: Collection[str] = ("standard_name", "long_name", "axis")
 _TIME_UNITS = {Period.HOUR: "hours since 1970-01-01"}
 _DAYS = "days since 1970-01-01"
 _MICROS = {"hours": 3_600_000_000, "days": 86_400_000_000}
@@ -47,31 +52,35 @@ def put_output(store: Store, source: Store, computation: Computation, *, is_new:
 
 
 def _put_array(group: zarr.Group, computation: Computation, *, is_new: bool) -> None:
-    place, array = computation.derivation.output, computation.array
+    place = computation.derivation.output
     existing = group.get(place.name)
     if existing is None:
-        is_float = computation.dtype.kind == "f"
-        group.create_array(
-            place.name,
-            shape=computation.shape,
-            chunks=computation.chunks,
-            dtype=computation.dtype,
-            fill_value=np.nan if is_float else 0,
-            dimension_names=array.dimensions,
-            attributes=_attributes(computation.derivation, array, is_float=is_float),
-        )
+        _create_array(group, computation)
         return
-    if is_new:
+    if is_new or not isinstance(existing, zarr.Array):
         raise _taken(place.array)
-    form = (tuple(existing.chunks), existing.dtype)  # type: ignore[union-attr]  # our own array
+    form = (tuple(existing.chunks), existing.dtype)
     if form != (computation.chunks, computation.dtype):
         raise InvalidInputError(
             f"{place.array} has chunks and type {form}, and the declaration and its input now ask "
             f"for {(computation.chunks, computation.dtype)}; derive it into another array",
             kind=ErrorKind.INVALID_ARGUMENT,
         )
-    if existing.shape != computation.shape:  # type: ignore[union-attr]  # our own array
-        existing.resize(computation.shape)  # type: ignore[union-attr]  # our own array
+    if existing.shape != computation.shape:
+        existing.resize(computation.shape)
+
+
+def _create_array(group: zarr.Group, computation: Computation) -> None:
+    is_float = computation.dtype.kind == "f"
+    group.create_array(
+        computation.derivation.output.name,
+        shape=computation.shape,
+        chunks=computation.chunks,
+        dtype=computation.dtype,
+        fill_value=np.nan if is_float else 0,
+        dimension_names=computation.array.dimensions,
+        attributes=_attributes(computation.derivation, computation.array, is_float=is_float),
+    )
 
 
 def _attributes(
@@ -81,7 +90,7 @@ def _attributes(
     if derivation.function == Reduction.COUNT:
         kept["units"] = "1"
     if is_float:
-        kept["_FillValue"] = "NaN"
+        kept["_FillValue"] = _NAN
     return {**kept, "cell_methods": f"{derivation.along}: {_method(derivation.function)}"}
 
 
@@ -95,7 +104,7 @@ def _coordinate(
 ) -> tuple[Values, Mapping[str, Any]]:
     """Return the stored values and the attributes of a coordinate of the output."""
     column, grouped = computation.array.coordinates[number], computation.array.grouped
-    attributes = _stored_attributes(source, column)
+    attributes: Mapping[str, Any] = _stored_attributes(source, column)
     is_grouped = number == computation.array.axis
     if is_grouped and computation.derivation.group is not None:
         units = _TIME_UNITS.get(computation.derivation.group, _DAYS)

@@ -1,6 +1,6 @@
 """Brings datasets up to date, those that others read first."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from icestream.errors import (
@@ -9,6 +9,7 @@ from icestream.errors import (
     NotFoundError,
     SessionStateError,
 )
+from icestream.ingest.publishing.ledger_side import INGEST_ENGINE
 from icestream.ledger.blocks.dataset_ids import DatasetId
 from icestream.ledger.blocks.events import DatasetKind
 from icestream.ledger.chain.planning import UpToDate
@@ -18,8 +19,8 @@ from icestream.ledger.workspace import Workspace
 from icestream.spark.transforms.runs import Engine
 from icestream.spark.transforms.transactions import transform
 
-INGEST_ENGINE = "icestream-ingest"
-"""The engine of datasets that record what became of the files of an archive; not of queries."""
+type Advance = Callable[[Dataset], tuple[AddedData, ...] | UpToDate]
+"""Brings one dataset up to date, and tells what was added or why nothing was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +55,22 @@ class Pulling:
         workspace: Workspace,
         engine: Engine,
         *,
-        ingest: Callable[[Dataset], Sequence[AddedData]] | None = None,
+        poll: Advance | None = None,
+        others: Mapping[str, Advance] | None = None,
     ) -> None:
         """Prepare to pull; nothing is read yet.
 
         Args:
             workspace: Where the datasets and their inputs are.
             engine: Runs queries.
-            ingest: Polls the source of a root dataset; None leaves root datasets as they are.
+            poll: Polls the source of a root dataset; None leaves root datasets as they are.
+            others: What brings derivative datasets up to date whose engine runs no queries, by
+                the name of the engine.
         """
         self._workspace = workspace
         self._engine = engine
-        self._ingest = ingest
+        self._poll = poll
+        self._others = {INGEST_ENGINE: _leave_to_archive, **(others or {})}
         self._datasets: dict[DatasetId, Dataset] = {}
         self._failed: dict[DatasetId, str] = {}
 
@@ -103,22 +108,19 @@ class Pulling:
 
     def _advance(self, dataset: Dataset) -> tuple[AddedData, ...] | UpToDate:
         if dataset.kind is DatasetKind.ROOT:
+            if self._poll is None or dataset.state.polling_source is None:
+                return UpToDate("it has no source to poll")
             return self._poll(dataset)
-        declared = dataset.state.transform
-        if declared is not None and declared.transform.engine == INGEST_ENGINE:
-            return UpToDate("its files are brought in by icestream ingest")
         inputs = self._inputs(dataset)
         for given in inputs:
             if failed := self._failed.get(given.dataset_id):
                 raise SessionStateError(f"not pulled, because its input {failed} failed")
+        declared = dataset.state.transform
+        other = None if declared is None else self._others.get(declared.transform.engine)
+        if other is not None:
+            return other(dataset)
         outcome = transform(dataset, inputs, self._engine)
         return outcome if isinstance(outcome, UpToDate) else (outcome,)
-
-    def _poll(self, dataset: Dataset) -> tuple[AddedData, ...] | UpToDate:
-        if self._ingest is None or dataset.state.polling_source is None:
-            return UpToDate("it has no source to poll")
-        added = [each for each in self._ingest(dataset) if not each.is_up_to_date]
-        return tuple(added) or UpToDate("its source has nothing new")
 
     # -- who reads whom ---------------------------------------------------------------------------
 
@@ -162,3 +164,7 @@ class Pulling:
 
 def _name(dataset: Dataset) -> str:
     return dataset.alias or str(dataset.dataset_id)
+
+
+def _leave_to_archive(_: Dataset) -> UpToDate:
+    return UpToDate("files of archives are brought in by `icestream archive`")

@@ -57,7 +57,7 @@ def is_repeatable(rows: DataFrame) -> bool:
 def _is_barrier(plan: Any) -> bool:
     """Tell whether an operator is the one that keeps conditions behind a watermark."""
     children = _elements(plan.children())
-    return plan.nodeName() == "Filter" and children[0].nodeName() == "EventTimeWatermark"
+    return bool(plan.nodeName() == "Filter" and children[0].nodeName() == "EventTimeWatermark")
 
 
 def _is_lookup(plan: Any) -> bool:

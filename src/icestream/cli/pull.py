@@ -1,0 +1,148 @@
+"""`icestream dataset pull`, and the replay of `icestream dataset verify`: queries on Spark."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from icestream.cli.addresses import Target
+from icestream.cli.commands import command, exit_code, new_group
+from icestream.cli.results import Document, Result
+from icestream.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from icestream.ledger.chain.planning import UpToDate
+    from icestream.ledger.chain.verification import VerificationReport
+    from icestream.ledger.data_writing import AddedData
+    from icestream.ledger.dataset import Dataset
+    from icestream.ledger.workspace import Workspace
+    from icestream.spark.transforms.lazy_engine import LazySqlEngine
+    from icestream.spark.transforms.pulling import Pulled
+
+# What opens datasets is imported by the command: `icestream --help` must be quick.
+
+app = new_group("Bring datasets up to date.")
+
+Master = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Where Spark runs, if not in this process: spark://host:7077"),
+]
+StateFolder = Annotated[
+    str | None,
+    typer.Option(metavar="DIRECTORY", help="For the state of streams; executors must reach it."),
+]
+
+
+@command(app, "pull", of="workspace of datasets")
+def pull(
+    target: Target,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Names or ids of datasets.")
+    ] = None,
+    *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Pull all datasets of the workspace.")
+    ] = False,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="Pull what the datasets read first.")
+    ] = False,
+    master: Master = None,
+    state_folder: StateFolder = None,
+) -> Result:
+    """Bring datasets up to date, inputs first: poll sources, run transforms over what is new."""
+    from icestream.ledger.workspace import Workspace  # noqa: PLC0415  loads pyarrow
+
+    engine = sql_engine(master, state_folder)
+    from icestream.spark.transforms.pulling import Pulling  # noqa: PLC0415  loads pyspark
+
+    workspace = Workspace(target.storage())
+    if every == bool(names):
+        raise InvalidInputError("name the datasets to pull, or pull --all")
+    wanted = names or [str(entry.dataset_id) for entry in workspace.datasets()]
+    pulling = Pulling(workspace, engine, poll=_poll)
+    return _report(list(pulling.pull(wanted, recursive=recursive)))
+
+
+def sql_engine(master: str | None, state_folder: str | None = None) -> "LazySqlEngine":
+    """Return an engine that starts Spark when it is needed.
+
+    Raises:
+        InvalidInputError: There is no Spark.
+    """
+    try:
+        from icestream.spark import session  # noqa: PLC0415  an extra
+        from icestream.spark.transforms.lazy_engine import LazySqlEngine  # noqa: PLC0415  as above
+    except ModuleNotFoundError as error:
+        raise InvalidInputError("Spark is not installed: install icestream[spark]") from error
+    return LazySqlEngine(lambda: session(master=master), state_folder)
+
+
+def replayed(
+    workspace: "Workspace", name: str, report: "VerificationReport", master: str | None
+) -> "VerificationReport":
+    """Return a report with what a replay of all transactions found.
+
+    A chain that is damaged is not replayed.
+
+    Raises:
+        InvalidInputError: The dataset is in no workspace, or there is no Spark.
+    """
+    if name == ".":
+        raise InvalidInputError("a replay reads the inputs: give the address of their workspace")
+    if any(problem.object_key.startswith("blocks/") for problem in report.problems):
+        return report
+    engine = sql_engine(master)
+    from icestream.spark.transforms.replaying import replay  # noqa: PLC0415  loads pyspark
+
+    dataset = workspace.open(name)
+    found = replay(dataset, workspace.inputs_of(dataset, missing_ok=True), engine)
+    problems = [*report.problems, *found.problems]
+    return replace(report, problems=tuple(sorted(problems, key=lambda each: each.place)))
+
+
+def _poll(dataset: "Dataset") -> "tuple[AddedData, ...] | UpToDate":
+    from icestream.ledger.chain.planning import UpToDate  # noqa: PLC0415  loads pyarrow
+    from icestream.ledger.ingestion import IngestSettings  # noqa: PLC0415  as above
+    from icestream.spark import session, sql_preprocess  # noqa: PLC0415  as above
+
+    source = dataset.state.polling_source
+    needs_spark = source is not None and source.preprocess is not None
+    settings = IngestSettings(
+        preprocess=sql_preprocess(session()) if needs_spark else None, variables=os.environ
+    )
+    added = [each for each in dataset.ingest(settings) if not each.is_up_to_date]
+    return tuple(added) or UpToDate("its source has nothing new")
+
+
+def _report(pulled: "Sequence[Pulled]") -> Document:
+    """Return what became of datasets; the exit code is that of the first that failed."""
+    failures = [each.error for each in pulled if each.error is not None]
+    if len(pulled) == 1 and failures:
+        raise failures[0]
+    lines = [f"{each.name}: {_told(each)}" for each in pulled]
+    data = [_values(each) for each in pulled]
+    return Document("\n".join(lines), data, exit_code(failures[0]) if failures else 0)
+
+
+def _told(pulled: "Pulled") -> str:
+    if pulled.error is not None:
+        return f"failed: {pulled.error}"
+    if not pulled.added:
+        return f"up to date, {pulled.reason}"
+    count = pulled.record_count
+    return f"updated, {count} record{'' if count == 1 else 's'}, head {pulled.dataset.head}"
+
+
+def _values(pulled: "Pulled") -> dict[str, Any]:
+    error = pulled.error
+    return {
+        "name": pulled.name,
+        "id": str(pulled.dataset.dataset_id),
+        "status": pulled.status,
+        "transactions": len(pulled.added),
+        "records": pulled.record_count,
+        "head": str(pulled.dataset.head),
+        "reason": str(error) if error is not None else pulled.reason,
+    }

@@ -1,0 +1,41 @@
+"""The repositories of a derived array: open already, or opened by their addresses."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from icestream.errors import RepositoryNotFoundError
+from icestream.ingest.array_derivation.declarations import ArrayDerivation
+from icestream.repository.repository import Repository
+from icestream.storage.urls import StorageUrl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayPlaces:
+    """Repositories that are open already, with their credentials; None are opened by address."""
+
+    input: Repository | None = None
+    output: Repository | None = None
+    authorize: tuple[str, ...] = ()
+    """Prefixes that virtual chunks of the input may be read from, if it is opened here."""
+
+    def open_input(self, derivation: ArrayDerivation) -> Repository:
+        """Return the repository of the input."""
+        if self.input is not None:
+            return self.input
+        authorized: dict[str, Any] | None = dict.fromkeys(self.authorize) or None
+        storage = StorageUrl(address=derivation.input.repository).storage()
+        return Repository.open(storage, authorize_virtual_chunk_access=authorized)
+
+    def open_output(self, derivation: ArrayDerivation) -> Repository:
+        """Return the repository of the output; one that is not there is created."""
+        if self.output is not None:
+            return self.output
+        storage = StorageUrl(address=derivation.output.repository).storage()
+        try:
+            repository = Repository.open(storage)
+        except RepositoryNotFoundError:
+            repository = Repository.create(storage)
+        branch = derivation.output.branch
+        if branch not in repository.list_branches():
+            repository.create_branch(branch, repository.lookup_branch("main"))
+        return repository

@@ -1,0 +1,138 @@
+"""Brings a derived array up to date: what its input changed is computed, and nothing else.
+
+1. What an earlier pull left unfinished is finished, as with runs of archives.
+2. The version of the input is compared with the one that the output follows; if no output chunk
+   depends on what changed, nothing is written.
+3. The version is recorded, executors compute and store chunks, the block of the ledger is written,
+   the output commits with the hash of the block, and the head of the ledger moves.
+"""
+
+import math
+import pickle
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from icestream.errors import InternalError
+from icestream.ingest.array_derivation.ledger_side import (
+    CHUNK_SCHEMA,
+    array_ledger,
+    derivation_of,
+    record_version,
+)
+from icestream.ingest.array_derivation.states import decode_state, encode_state
+from icestream.ingest.publishing.ledger_side import plan_run
+from icestream.ingest.publishing.publish import Published, RunOutput, publish
+from icestream.ingest.publishing.recovery import RunTarget, recover
+from icestream.ingest.publishing.steps import AfterStep, ignore_step
+from icestream.ledger.dataset import Dataset
+from icestream.ledger.workspace import Workspace
+from icestream.model.conflicts import ConflictDetector
+from icestream.repository.session import Session
+from icestream.spark.derived_arrays.computing import ComputedChunks, compute_chunks
+from icestream.spark.derived_arrays.outputs import put_output
+from icestream.spark.derived_arrays.places import ArrayPlaces
+from icestream.spark.derived_arrays.work import DerivationWork, plan_work
+
+
+@dataclass(frozen=True, slots=True)
+class PulledArray:
+    """What a pull did."""
+
+    published: Published
+    num_chunks: int
+    """How many were computed."""
+    num_chunks_of_all: int
+    """How many the array has."""
+
+
+def pull_derived_array(
+    workspace: Workspace,
+    dataset: Dataset,
+    spark: SparkSession | None,
+    *,
+    places: ArrayPlaces | None = None,
+    after_step: AfterStep = ignore_step,
+) -> PulledArray | None:
+    """Bring a derived array up to date; return None if it is.
+
+    Args:
+        workspace: Of the dataset.
+        dataset: One that `create_derived_array` made.
+        spark: Where chunks are computed; None computes them in this process.
+        places: How the repositories are reached, if not by their addresses alone.
+        after_step: Is told the steps of publishing.
+
+    Raises:
+        NotFoundError: The input, its array or its branch is not there.
+        InvalidInputError: The input cannot be grouped as declared.
+        ConflictError: Another pull was published meanwhile; nothing of this one is visible.
+    """
+    derivation = derivation_of(dataset)
+    places = places or ArrayPlaces()
+    source, output = places.open_input(derivation), places.open_output(derivation)
+    target = RunTarget(array_ledger(workspace, dataset), output, derivation.output.branch)
+    basis = recover(target)
+    version = next(iter(source.ancestry(branch=derivation.input.branch)))
+    last = None if basis.checkpoint is None else decode_state(basis.checkpoint.state)
+    work = plan_work(derivation, source, version, last)
+    if work.is_idle:
+        return None
+    session = output.writable_session(derivation.output.branch)
+    computed = _compute(session, work, spark)
+    record_version(target.ledger.inventory, version)
+    published = publish(
+        target,
+        basis,
+        plan_run(target.ledger),
+        _output(session, work, computed),
+        after_step=after_step,
+    )
+    if published is None:
+        raise InternalError(f"{derivation.name} was computed, and there was nothing to tell")
+    total = math.prod(work.computation.num_chunks)
+    return PulledArray(published, len(computed.digests), total)
+
+
+def _compute(session: Session, work: DerivationWork, spark: SparkSession | None) -> ComputedChunks:
+    """Let a session hold the output as it is to be committed."""
+    source = work.computation.pinned.session.store
+    put_output(session.store, source, work.computation, is_new=work.is_new)
+    fork = pickle.dumps(session.fork())
+    computed = compute_chunks(replace(work.computation, fork=fork), work.chunks, spark)
+    for path, table in computed.tables.items():
+        session._copy.put_table(path, table)  # noqa: SLF001  sessions take single references only
+    return computed
+
+
+def _output(session: Session, work: DerivationWork, computed: ComputedChunks) -> RunOutput:
+    name = work.computation.derivation.name
+    message = f"{name}: {len(computed.digests)} chunks of version {work.version.id}"
+
+    def commit(metadata: dict[str, Any]) -> str:
+        return session.commit(message, metadata, allow_empty=True)
+
+    return RunOutput(
+        rows=rows_of(work, computed),
+        state=encode_state(work.state),
+        commit=commit,
+        rebase=lambda: session.rebase(ConflictDetector()),
+    )
+
+
+def rows_of(work: DerivationWork, computed: ComputedChunks) -> pa.Table:
+    """Return the records of a pull: one per chunk, in the order of their indexes."""
+    moment = work.version.written_at
+    moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    rows = [
+        {
+            "event_time": moment,
+            "chunk": "/".join(map(str, chunk)),
+            "digest": digest,
+            "input_snapshot": work.version.id,
+        }
+        for chunk, digest in sorted(computed.digests.items())
+    ]
+    return pa.Table.from_pylist(rows, schema=CHUNK_SCHEMA)

@@ -1,0 +1,92 @@
+"""What a derived array has to do to follow a version of its input."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from icestream.errors import NotFoundError
+from icestream.ingest.array_derivation.declarations import ArrayDerivation, encode_derivation
+from icestream.ingest.array_derivation.states import DerivationState
+from icestream.ledger.blocks.hashes import sha3_256
+from icestream.model.chunk_tables import UInt32, dense_index
+from icestream.repository.history import SnapshotInfo
+from icestream.repository.repository import Repository
+from icestream.repository.session import Session
+from icestream.spark.derived_arrays.changes import changed_chunks, is_same_array
+from icestream.spark.derived_arrays.computing import Computation
+from icestream.spark.derived_arrays.inputs import read_input
+from icestream.spark.derived_arrays.plans import chunks_of_groups, chunks_of_inputs, distinct
+from icestream.spark.pinned import PinnedRepository
+
+
+@dataclass(frozen=True, slots=True)
+class DerivationWork:
+    """What has to be computed, and what is known when that is done."""
+
+    computation: Computation
+    version: SnapshotInfo
+    """Of the input."""
+    chunks: UInt32
+    """Of the output."""
+    state: DerivationState
+    is_new: bool
+    """There is no output yet."""
+    is_idle: bool
+    """The output follows the version already."""
+
+
+def plan_work(
+    derivation: ArrayDerivation,
+    source: Repository,
+    version: SnapshotInfo,
+    last: DerivationState | None,
+) -> DerivationWork:
+    """Return what has to be computed for a version of the input, after the one that was last."""
+    session = source.readonly_session(snapshot_id=version.id)
+    array = read_input(session.store, derivation)
+    computation = Computation(derivation, PinnedRepository.of(source, session), array)
+    state = DerivationState(version.id, array.grouped, declared(derivation))
+    chunks = _outdated(computation, source, session, last)
+    is_idle = last is not None and not len(chunks) and len(last.axis) == len(array.grouped)
+    return DerivationWork(computation, version, chunks, state, last is None, is_idle)
+
+
+def declared(derivation: ArrayDerivation) -> str:
+    """Return a digest of a declaration."""
+    return str(sha3_256(encode_derivation(derivation)))
+
+
+def _outdated(
+    computation: Computation,
+    source: Repository,
+    session: Session,
+    last: DerivationState | None,
+) -> UInt32:
+    """Return the output chunks that depend on anything that changed since the last version."""
+    array, path = computation.array, computation.derivation.input.array
+    num_chunks = computation.num_chunks
+    everything = dense_index(num_chunks)
+    if last is None or last.declaration != declared(computation.derivation):
+        return everything
+    before = _session_at(source, last.input_snapshot)
+    if before is None or not is_same_array(before, session, path, but_for=array.axis):
+        return everything
+    length = computation.derivation.chunk_length
+    regrouped = chunks_of_groups(
+        array.grouped.differing(last.axis), num_chunks, axis=array.axis, chunk_length=length
+    )
+    changed = chunks_of_inputs(
+        changed_chunks(before, session, path),
+        array.grouped,
+        axis=array.axis,
+        input_length=array.chunks[array.axis],
+        chunk_length=length,
+    )
+    return distinct(np.concatenate([regrouped, changed]))
+
+
+def _session_at(source: Repository, snapshot_id: str) -> Session | None:
+    try:
+        return source.readonly_session(snapshot_id=snapshot_id)
+    except NotFoundError:
+        return None  # it has expired

@@ -1,0 +1,237 @@
+"""Derived arrays that follow their inputs, computed in this process."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from tests.derived_array_builders import Cube
+from tests.unit.ledger.test_dataset_faults import Killed
+
+from icestream.errors import AlreadyExistsError, ConflictError, IcestreamError
+from icestream.ingest.array_derivation.declarations import ArrayPlace, Period
+from icestream.ingest.lineage.graphs import Freshness, NodeKind
+from icestream.ingest.lineage.reading import find_node, read_lineage
+from icestream.ingest.publishing.steps import RunStep
+from icestream.ledger.dataset import Dataset
+from icestream.repository.repository import Repository
+from icestream.spark.derived_arrays.pulling import PulledArray, pull_derived_array
+from icestream.storage import local_filesystem_storage
+
+
+@pytest.fixture
+def cube(tmp_path: Path) -> Cube:
+    cube = Cube(tmp_path)
+    cube.create(50)
+    return cube
+
+
+def pull(cube: Cube, dataset: Dataset, **how: Any) -> PulledArray | None:
+    return pull_derived_array(cube.workspace, cube.workspace.open(dataset.dataset_id), None, **how)
+
+
+def expected(cube: Cube, function: str = "mean") -> xr.DataArray:
+    grouped = cube.daily().resample(time="MS")
+    if function == "sum":
+        return grouped.sum(min_count=1)
+    found: xr.DataArray = getattr(grouped, function)()
+    return found
+
+
+@pytest.mark.parametrize("function", ["mean", "min", "max", "sum", "count"])
+@pytest.mark.parametrize("chunk_length", [1, 2])
+def test_a_derived_array_is_what_xarray_makes_of_its_input(
+    cube: Cube, function: str, chunk_length: int
+) -> None:
+    dataset = cube.derive(function=function, chunk_length=chunk_length)
+
+    pulled = pull(cube, dataset)
+
+    assert pulled is not None
+    assert pulled.num_chunks == pulled.num_chunks_of_all
+    found = cube.monthly()["t"]
+    xr.testing.assert_allclose(found, expected(cube, function).transpose(*found.dims))
+    assert found.attrs["units"] == ("1" if function == "count" else "K")
+    assert found.attrs["cell_methods"].startswith("time: m") or function in {"sum", "count"}
+    assert found["time"].dt.month.values.tolist() == [12, 1, 2]
+    assert found["lat"].values.tolist() == cube.daily()["lat"].values.tolist()
+
+
+def test_only_chunks_whose_inputs_changed_are_computed_again(cube: Cube) -> None:
+    dataset = cube.derive()
+    pull(cube, dataset)
+
+    cube.change(15, 3, 5, 99)  # in January, in the last chunk of the plane
+    pulled = pull(cube, dataset)
+
+    assert pulled is not None
+    # the input chunk has days of January only
+    assert pulled.num_chunks == 1
+    rows = cube.workspace.open("monthly").to_arrow()
+    assert rows["chunk"].to_pylist()[-1] == "1/1/1"
+    xr.testing.assert_allclose(cube.monthly()["t"], expected(cube))
+
+
+def test_an_input_chunk_of_two_groups_makes_both_anew(cube: Cube) -> None:
+    dataset = cube.derive()
+    pull(cube, dataset)
+
+    cube.change(10, 0, 0, 99)  # its chunk has days 10 to 19: December ends with day 11
+    pulled = pull(cube, dataset)
+
+    assert pulled is not None
+    assert pulled.num_chunks == 2
+    xr.testing.assert_allclose(cube.monthly()["t"], expected(cube))
+
+
+def test_a_longer_input_makes_the_last_group_anew_and_adds_others(cube: Cube) -> None:
+    dataset = cube.derive()
+    first = pull(cube, dataset)
+
+    cube.grow(95)
+    pulled = pull(cube, dataset)
+
+    assert first is not None
+    assert first.num_chunks == 3 * 4
+    assert pulled is not None
+    assert pulled.num_chunks == 2 * 4  # February and March, in four chunks each
+    xr.testing.assert_allclose(cube.monthly()["t"], expected(cube))
+
+
+def test_what_is_up_to_date_stays_as_it_is(cube: Cube) -> None:
+    dataset = cube.derive()
+    pull(cube, dataset)
+    head = cube.workspace.open("monthly").head
+    session = cube.repository.writable_session("main")
+    zarr.open_group(session.store, path="other", mode="a")
+    session.commit("something else")
+
+    assert pull(cube, dataset) is None
+    assert cube.workspace.open("monthly").head == head
+    assert len(cube.workspace.open("monthly.versions").to_arrow()) == 1
+
+
+def test_the_commit_and_the_ledger_name_each_other(cube: Cube) -> None:
+    dataset = cube.derive()
+
+    pulled = pull(cube, dataset)
+
+    assert pulled is not None
+    repo = Repository.open(local_filesystem_storage(str(cube.folder / "derived")))
+    newest = next(iter(repo.ancestry(branch="main")))
+    opened = cube.workspace.open("monthly")
+    assert newest.metadata["icestream"]["block"] == str(opened.head)
+    assert opened.verify(inputs=cube.workspace.inputs_of(opened)).is_valid
+    rows = opened.to_arrow()
+    tip = cube.repository.lookup_branch("main")
+    assert set(rows["input_snapshot"].to_pylist()) == {tip}
+    assert all(digest.startswith("f1620") for digest in rows["digest"].to_pylist())
+
+
+@pytest.mark.parametrize("step", [RunStep.BLOCK_PREPARED, RunStep.COMMITTED, RunStep.HEAD_MOVED])
+def test_a_pull_that_is_killed_is_finished_or_repeated(cube: Cube, step: RunStep) -> None:
+    dataset = cube.derive()
+
+    def die(done: RunStep) -> None:
+        if done is step:
+            raise Killed
+
+    with pytest.raises(Killed):
+        pull(cube, dataset, after_step=die)
+    pull(cube, dataset)
+
+    opened = cube.workspace.open("monthly")
+    assert len(opened.to_arrow()) == 3 * 4
+    assert opened.verify(inputs=cube.workspace.inputs_of(opened)).is_valid
+    xr.testing.assert_allclose(cube.monthly()["t"], expected(cube))
+
+
+def test_groups_of_steps_have_the_coordinate_of_their_first(cube: Cube) -> None:
+    dataset = cube.derive(group=None, steps=20)
+
+    pull(cube, dataset)
+
+    found = cube.monthly()["t"]
+    daily = cube.daily()
+    assert found.shape[0] == 3
+    assert np.array_equal(found["time"], daily["time"][::20])
+    np.testing.assert_allclose(found[2], daily[40:].mean("time"))
+
+
+def test_a_function_of_ones_own_is_found_by_its_name(cube: Cube) -> None:
+    dataset = cube.derive(function="tests.derived_array_builders:twice_the_largest")
+
+    pull(cube, dataset)
+
+    np.testing.assert_allclose(cube.monthly()["t"][2], 2 * cube.daily()[43:].max("time"))
+
+
+def test_the_output_may_be_in_the_repository_of_the_input(cube: Cube) -> None:
+    dataset = cube.derive(output=ArrayPlace(repository=cube.address, array="/means/t"))
+
+    pull(cube, dataset)
+
+    assert pull(cube, dataset) is None
+    cube.change(0, 0, 0, 50)
+    pulled = pull(cube, dataset)
+    assert pulled is not None
+    assert pulled.num_chunks == 1
+    graph = read_lineage(cube.workspace)
+    assert graph.returning
+
+
+def test_the_lineage_leads_through_a_derived_array(cube: Cube) -> None:
+    pull(cube, cube.derive())
+
+    graph = read_lineage(cube.workspace)
+
+    names = {(graph.by_id[e.source].name, graph.by_id[e.target].name) for e in graph.edges}
+    assert names == {
+        (cube.address, "monthly.versions"),
+        ("monthly.versions", "monthly"),
+        ("monthly", str(cube.folder / "derived")),
+    }
+    node = graph.by_id[find_node(graph, "monthly")]
+    assert (node.kind, node.freshness) == (NodeKind.ARRAY, Freshness.UP_TO_DATE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"along": "height"}, "no dimension 'height'; it has time, lat, lon"),
+        ({"along": "lon"}, "'lon' has no coordinate"),
+        ({"along": "lat"}, "'lat' has a coordinate of type double"),
+        ({"function": "no.such:function"}, "no function no.such:function"),
+        ({"function": "numpy:multiply"}, r"numpy:multiply made \(\d"),
+    ],
+)
+def test_what_cannot_be_derived_is_refused_and_nothing_is_visible(
+    cube: Cube, changes: dict[str, Any], told: str
+) -> None:
+    dataset = cube.derive(**changes)
+
+    with pytest.raises(IcestreamError, match=told):
+        pull(cube, dataset)
+    assert cube.workspace.open("monthly").state.data_event is None
+
+
+def test_arrays_of_others_are_not_touched(cube: Cube) -> None:
+    pull(cube, cube.derive())
+    other = cube.derive(name="yearly", group=Period.YEAR)
+
+    with pytest.raises(AlreadyExistsError, match="not of this derivation"):
+        pull(cube, other)
+
+
+def test_of_two_pulls_at_once_one_is_published(cube: Cube) -> None:
+    dataset = cube.derive()
+
+    def meddle(step: RunStep) -> None:
+        if step is RunStep.BLOCK_PREPARED:
+            pull(cube, dataset)
+
+    with pytest.raises(ConflictError):
+        pull(cube, dataset, after_step=meddle)
+    assert len(cube.workspace.open("monthly").to_arrow()) == 12
