@@ -48,23 +48,18 @@ class RunResults:
 
 def documents_of(repository: Repository) -> dict[str, Any]:
     """Return the documents of all groups and arrays on the branch main."""
-    nodes = repository.readonly_session("main")._copy.nodes
-    return {path: json.loads(nodes.get(path).user_data) for path in _paths(repository)}
+    nodes = repository.readonly_session("main")._copy.snapshot.nodes
+    return {path: json.loads(node.user_data) for path, node in sorted(nodes.items())}
 
 
 def references_of(repository: Repository) -> dict[str, Refs]:
     """Return the references of all arrays on the branch main."""
     session = repository.readonly_session("main")
-    nodes = session._copy.nodes
     return {
         path: refs_of(session.reference_table(path))
-        for path in _paths(repository)
-        if isinstance(nodes.find(path), ArrayNode)
+        for path, node in sorted(session._copy.snapshot.nodes.items())
+        if isinstance(node, ArrayNode)
     }
-
-
-def _paths(repository: Repository) -> list[str]:
-    return sorted(repository.readonly_session("main")._copy.snapshot.nodes)
 
 
 def file_rows(opened: OpenedArchive) -> list[list[FileRow]]:

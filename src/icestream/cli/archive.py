@@ -163,6 +163,18 @@ def run(
     return reported(run_once(declaration, settings))
 
 
+@local_command(app, "status")
+def status(declaration: Declaration) -> Result:
+    """Show runs, how fresh the repository is, and files that are not in it, with reasons.
+
+    Exit code 7 if files are set aside, 3 if there was no run yet.
+    """
+    from icestream.ingest.statuses import archive_status  # noqa: PLC0415  loads zarr
+
+    found = archive_status(read_declaration(declaration))
+    return Document(found.text(), found.tree(), SET_ASIDE_EXIT_CODE if found.has_faults else 0)
+
+
 @local_command(app, "watch")
 def watch(
     declaration: Declaration,

@@ -249,9 +249,7 @@ def verify(
     inputs = {} if skip_inputs else _inputs(target, name)
     storage = _dataset_storage(target, name)
     report = verify_dataset(storage, checks_content=not skip_content, inputs=inputs)
-    if replay:
-        report = replayed(_workspace(target), name, report, master)
-    return verified(report)
+    return replayed(_workspace(target), name, report, master) if replay else verified(report)
 
 
 @command(app, "reset", of=WORKSPACE)

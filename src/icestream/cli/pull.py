@@ -9,6 +9,7 @@ import typer
 
 from icestream.cli.addresses import Target
 from icestream.cli.commands import command, exit_code, new_group
+from icestream.cli.dataset_reports import verified
 from icestream.cli.results import Document, Result
 from icestream.errors import InvalidInputError
 
@@ -81,8 +82,8 @@ def sql_engine(master: str | None, state_folder: str | None = None) -> "LazySqlE
 
 def replayed(
     workspace: "Workspace", name: str, report: "VerificationReport", master: str | None
-) -> "VerificationReport":
-    """Return a report with what a replay of all transactions found.
+) -> Document:
+    """Return what a verification and a replay of all transactions found.
 
     A chain that is damaged is not replayed.
 
@@ -92,14 +93,22 @@ def replayed(
     if name == ".":
         raise InvalidInputError("a replay reads the inputs: give the address of their workspace")
     if any(problem.object_key.startswith("blocks/") for problem in report.problems):
-        return report
+        return verified(report)
     engine = sql_engine(master)
-    from icestream.spark.transforms.replaying import replay  # noqa: PLC0415  loads pyspark
+    from icestream.spark.transforms.replaying import consumed_ids, replay  # noqa: PLC0415  as above
 
     dataset = workspace.open(name)
-    found = replay(dataset, workspace.inputs_of(dataset, missing_ok=True), engine)
-    problems = [*report.problems, *found.problems]
-    return replace(report, problems=tuple(sorted(problems, key=lambda each: each.place)))
+    consumed = consumed_ids(dataset)
+    inputs = [
+        workspace.open(entry.dataset_id)
+        for entry in workspace.datasets()
+        if entry.dataset_id in consumed
+    ]
+    found = replay(dataset, inputs, engine)
+    shown = verified(report.with_problems(found.problems))
+    counts = {"replayed": found.replayed, "skipped": found.skipped}
+    line = f"{found.replayed} transactions replayed, {found.skipped} skipped\n"
+    return replace(shown, text=line + shown.text, data={**shown.data, **counts})
 
 
 def _poll(dataset: "Dataset") -> "tuple[AddedData, ...] | UpToDate":

@@ -1,5 +1,6 @@
 """A run is staged, and staged again if others moved the branch, until it is committed."""
 
+import hashlib
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,8 +12,13 @@ from icestream.ingest.progress import Progress
 from icestream.ingest.run_plans import RunPlan
 from icestream.ingest.staging.staging import stage_updates
 from icestream.ingest.staging.workbenches import StagedRun, Workbench
+from icestream.repository.flush import run_here
 from icestream.repository.repository import Repository
+from icestream.repository.staged.commits import RunLog
 from icestream.repository.staged.publishing import publish_staged, split_into_commits
+
+_LONG_LOG = 1_000_000
+"""Changed chunks from which on an executor writes the transaction log."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -53,14 +59,25 @@ class StagedCommit:
             split_into_commits(self.run.cells),
             self.message,
             metadata,
-            run_log=partial(_run_on, self.engine),
+            run_log=_log_runner(self.run, self.engine),
             name=staging_name(self.archive),
         )
 
 
 def staging_name(archive: Archive) -> str:
-    """Return what the branch is called on which a large run is put together."""
-    return f"{archive.name}-{archive.target.branch}".lower()
+    """Return what the branch is called on which a large run is put together.
+
+    Names of branches may have characters that not all versions of the format take, and one may
+    begin with another: a digest has neither.
+    """
+    told = f"{archive.name}/{archive.target.branch}"
+    return f"{archive.name.lower()}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+
+def _log_runner(run: StagedRun, engine: Engine) -> RunLog:
+    """Return what writes the log: this process if it is short, as a job takes a while to start."""
+    num_changed = sum(len(cell.changed) for _, cells in run.cells.values() for cell in cells)
+    return run_here if num_changed < _LONG_LOG else partial(_run_on, engine)
 
 
 def _run_on(engine: Engine, task: Any) -> None:

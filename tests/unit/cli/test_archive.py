@@ -23,6 +23,7 @@ from icestream.repository.repository import Repository
 from icestream.storage.factories import local_filesystem_storage
 
 COMMANDS = [["scan"], ["run"], ["run", "--dry-run"], ["watch", "--interval", "1", "--runs", "1"]]
+ALL_COMMANDS = [*COMMANDS, ["status"]]
 
 
 @pytest.fixture
@@ -178,6 +179,36 @@ def test_a_dry_run_tells_what_there_is_to_do(run, declaration: Path, folder: Pat
     assert [done[key] for key in ("num_new", "num_changed", "num_vanished")] == [1, 1, 1]
 
 
+# -- status ---------------------------------------------------------------------------------------
+
+
+def test_status_lists_runs_and_files_with_reasons(run, declaration: Path, folder: Path):
+    run("archive", "run", str(declaration))
+    ran = run("archive", "status", str(declaration))
+    assert ran.exit_code == 0
+    assert "sst: 3 files, 1 runs" in ran.stdout
+    assert "3 ingested" in ran.stdout
+
+    write_days(folder, [3])
+    cut_short(path_of(folder, 3))
+    path_of(folder, 0).unlink()
+    run("archive", "run", str(declaration))
+    ran = run("archive", "status", str(declaration), "-o", "json")
+    assert ran.exit_code == 7
+    assert [url for url, _ in ran.data["set_aside"]] == [path_of(folder, 3).as_uri()]
+    assert ran.data["vanished"] == [path_of(folder, 0).as_uri()]
+    assert [one["number"] for one in ran.data["runs"]] == [2, 1]
+    assert 0 <= ran.data["age_seconds"] < 600
+    assert ran.data["running"] is None
+
+
+def test_status_before_the_first_run_says_so(run, declaration: Path, tmp_path: Path):
+    ran = run("archive", "status", str(declaration))
+    assert ran.exit_code == 3
+    assert "was never ingested" in ran.stderr
+    assert not (tmp_path / "repo").exists()
+
+
 # -- watch ----------------------------------------------------------------------------------------
 
 
@@ -237,7 +268,7 @@ def opened(place: Path) -> Store:
 # -- bad input ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ALL_COMMANDS)
 def test_a_missing_declaration_is_one_message(run, command: list[str], tmp_path: Path):
     ran = run("archive", *command, str(tmp_path / "missing.yaml"))
     assert ran.exit_code == 2
@@ -245,7 +276,7 @@ def test_a_missing_declaration_is_one_message(run, command: list[str], tmp_path:
     assert "Traceback" not in ran.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ALL_COMMANDS)
 def test_all_faults_of_a_declaration_are_named(run, command: list[str], declaration: Path):
     declaration.write_text("name: a b\nsources: []\npolicies: {on-brokn: fail}\ntarget: {}\n")
     ran = run("archive", *command, str(declaration))

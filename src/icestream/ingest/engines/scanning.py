@@ -117,21 +117,26 @@ def _scanned(files: Sequence[FileToScan], job: ScanJob) -> Iterator[ScannedFile 
         yield from pool.map(lambda file: scan_one(file.url, job), files)
 
 
+def opened_file(url: str, job: ScanJob) -> ScannedFile:
+    """Scan a file as the declaration says."""
+    choice = job.archive.parser
+    return scan_file_isolated(
+        url,
+        parser=with_options(choice.name, choice.options),
+        find_object=job.find_object,
+        loading=job.archive.loading,
+        limits=job.limits,
+    )
+
+
 def scan_one(url: str, job: ScanJob) -> ScannedFile | ScanFailure:
     """Scan a file, or say why it has to be set aside.
 
     Raises:
         InvalidInputError: The declaration is wrong, not the file.
     """
-    choice = job.archive.parser
     try:
-        scanned = scan_file_isolated(
-            url,
-            parser=with_options(choice.name, choice.options),
-            find_object=job.find_object,
-            loading=job.archive.loading,
-            limits=job.limits,
-        )
+        scanned = opened_file(url, job)
     except InvalidInputError:
         raise  # the declaration is wrong, not the file
     except IcestreamError as error:

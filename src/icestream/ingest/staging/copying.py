@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from icestream.assets.assets import Assets
-from icestream.ingest.engines.scanning import ScanJob
+from icestream.ingest.engines.scanning import ScanJob, opened_file
 from icestream.ingest.materialising import materialise, reads_with
 from icestream.model.chunk_refs import ChunkRef, InlineRef
 from icestream.model.chunk_tables import ChunkTable
-from icestream.parsers.isolation import scan_file_isolated
 from icestream.parsers.source_files import find_with_environment
 
 
@@ -32,13 +31,7 @@ def copy_file(job: CopyJob, *, scan: ScanJob, assets: Assets, inline_threshold: 
     Raises:
         SourceError: A value has no place in the whole array, or the file cannot be read.
     """
-    scanned = scan_file_isolated(
-        job.url,
-        parser=scan.archive.parser.name,
-        find_object=scan.find_object,
-        loading=scan.archive.loading,
-        limits=scan.limits,
-    )
+    scanned = opened_file(job.url, scan)
 
     def save(data: bytes) -> ChunkRef:
         return InlineRef(data) if len(data) <= inline_threshold else assets.save_chunk(data)

@@ -1,8 +1,9 @@
 """Verifies a dataset: every block against its hash and the rules, every file against its block."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from icestream.errors import (
     ChainRuleError,
@@ -72,6 +73,10 @@ class VerificationReport:
     def first(self) -> Problem | None:
         """What is wrong first, seen from the start of the chain."""
         return self.problems[0] if self.problems else None
+
+    def with_problems(self, found: Iterable[Problem]) -> Self:
+        """Return the report with more that is wrong, all in the order of the chain."""
+        return replace(self, problems=tuple(sorted((*self.problems, *found), key=_place)))
 
     def require_valid(self) -> None:
         """Accept the dataset.

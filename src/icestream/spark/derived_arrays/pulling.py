@@ -9,6 +9,7 @@
 
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +28,8 @@ from icestream.ingest.publishing.ledger_side import plan_run
 from icestream.ingest.publishing.publish import Published, RunOutput, publish
 from icestream.ingest.publishing.recovery import RunTarget, recover
 from icestream.ingest.publishing.steps import AfterStep, ignore_step
+from icestream.ledger.chain.planning import UpToDate
+from icestream.ledger.data_writing import AddedData
 from icestream.ledger.dataset import Dataset
 from icestream.ledger.workspace import Workspace
 from icestream.model.conflicts import ConflictDetector
@@ -94,6 +97,27 @@ def pull_derived_array(
         raise InternalError(f"{derivation.name} was computed, and there was nothing to tell")
     total = math.prod(work.computation.num_chunks)
     return PulledArray(published, len(computed.digests), total)
+
+
+def advance_with(
+    workspace: Workspace, spark: SparkSession | None, places: ArrayPlaces | None = None
+) -> Callable[[Dataset], tuple[AddedData, ...] | UpToDate]:
+    """Return what brings derived arrays up to date among datasets of other engines."""
+
+    def advance(dataset: Dataset) -> tuple[AddedData, ...] | UpToDate:
+        old_head = dataset.head
+        if pull_derived_array(workspace, dataset, spark, places=places) is None:
+            return UpToDate("nothing that it is computed from has changed")
+        event = dataset.state.data_event
+        return (
+            AddedData(
+                old_head=old_head,
+                new_head=dataset.head,
+                data_slice=None if event is None else event.new_data,
+            ),
+        )
+
+    return advance
 
 
 def _compute(session: Session, work: DerivationWork, spark: SparkSession | None) -> ComputedChunks:

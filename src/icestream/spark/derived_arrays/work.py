@@ -68,7 +68,7 @@ def _outdated(
     everything = dense_index(num_chunks)
     if last is None or last.declaration != declared(computation.derivation):
         return everything
-    before = _session_at(source, last.input_snapshot)
+    before = session_at(source, last.input_snapshot)
     if before is None or not is_same_array(before, session, path, but_for=array.axis):
         return everything
     length = computation.derivation.chunk_length
@@ -85,8 +85,9 @@ def _outdated(
     return distinct(np.concatenate([regrouped, changed]))
 
 
-def _session_at(source: Repository, snapshot_id: str) -> Session | None:
+def session_at(source: Repository, snapshot_id: str) -> Session | None:
+    """Return a session on a version; None if that is gone."""
     try:
         return source.readonly_session(snapshot_id=snapshot_id)
     except NotFoundError:
-        return None  # it has expired
+        return None

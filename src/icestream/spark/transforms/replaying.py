@@ -72,6 +72,18 @@ def replay(
     )
 
 
+def consumed_ids(dataset: Dataset) -> list[DatasetId]:
+    """Return all datasets that a derivative dataset has ever read."""
+    events = (block.event for block in dataset.blocks())
+    entries = (
+        entry
+        for event in events
+        if isinstance(event, ExecuteTransform)
+        for entry in event.query_inputs
+    )
+    return list(dict.fromkeys(entry.dataset_id for entry in entries))
+
+
 @dataclass(frozen=True, slots=True)
 class _Transaction:
     block: StoredBlock

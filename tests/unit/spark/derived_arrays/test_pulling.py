@@ -15,9 +15,14 @@ from icestream.ingest.array_derivation.declarations import ArrayPlace, Period
 from icestream.ingest.lineage.graphs import Freshness, NodeKind
 from icestream.ingest.lineage.reading import find_node, read_lineage
 from icestream.ingest.publishing.steps import RunStep
+from icestream.ledger.chain.planning import UpToDate
 from icestream.ledger.dataset import Dataset
 from icestream.repository.repository import Repository
-from icestream.spark.derived_arrays.pulling import PulledArray, pull_derived_array
+from icestream.spark.derived_arrays.pulling import (
+    PulledArray,
+    advance_with,
+    pull_derived_array,
+)
 from icestream.storage import local_filesystem_storage
 
 
@@ -63,11 +68,10 @@ def test_only_chunks_whose_inputs_changed_are_computed_again(cube: Cube) -> None
     dataset = cube.derive()
     pull(cube, dataset)
 
-    cube.change(15, 3, 5, 99)  # in January, in the last chunk of the plane
+    cube.change(25, 3, 5, 99)  # its chunk has days of January only
     pulled = pull(cube, dataset)
 
     assert pulled is not None
-    # the input chunk has days of January only
     assert pulled.num_chunks == 1
     rows = cube.workspace.open("monthly").to_arrow()
     assert rows["chunk"].to_pylist()[-1] == "1/1/1"
@@ -235,3 +239,16 @@ def test_of_two_pulls_at_once_one_is_published(cube: Cube) -> None:
     with pytest.raises(ConflictError):
         pull(cube, dataset, after_step=meddle)
     assert len(cube.workspace.open("monthly").to_arrow()) == 12
+
+
+def test_derived_arrays_are_pulled_among_other_datasets(cube: Cube) -> None:
+    dataset = cube.derive()
+    advance = advance_with(cube.workspace, None)
+
+    added = advance(dataset)
+    again = advance(dataset)
+
+    assert isinstance(added, tuple)
+    assert added[0].record_count == 12
+    assert added[0].new_head == cube.workspace.open("monthly").head
+    assert isinstance(again, UpToDate)

@@ -1,0 +1,188 @@
+"""How an archive stands: its runs, how fresh it is, and the files that are not in it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from icestream.errors import NotFoundError, RepositoryNotFoundError
+from icestream.ingest.archive_states import ArchiveState, AsideStatus, decode_state
+from icestream.ingest.declaration.archives import Archive
+from icestream.ingest.opened_archives import Places
+from icestream.ingest.publishing.checkpoints import last_checkpoint
+from icestream.ingest.publishing.leases import find_lease
+from icestream.ingest.publishing.ledger_side import ArchiveLedger, find_ledger, ledger_address
+from icestream.ingest.publishing.recovery import RunTarget
+from icestream.ingest.publishing.run_history import RunRecord, run_history
+from icestream.ingest.reports import told_fault
+from icestream.ingest.run_plans import placed_before
+from icestream.ledger.workspace import Workspace
+from icestream.repository.repository import Repository
+from icestream.storage.urls import StorageUrl
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveStatus:
+    """How an archive stands."""
+
+    archive: str
+    moment: datetime
+    """When this was found out."""
+    num_files: int
+    """That have a place in the repository."""
+    runs: tuple[RunRecord, ...] = ()
+    """Newest first."""
+    set_aside: tuple[tuple[str, str], ...] = ()
+    """URLs with reasons; they are tried again by every run."""
+    undone: tuple[str, ...] = ()
+    vanished: tuple[str, ...] = ()
+    """Files that are gone, and whose references are kept."""
+    running: str | None = None
+    """Who is at it now."""
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether files are missing that nobody took out on purpose."""
+        return bool(self.set_aside)
+
+    @property
+    def age(self) -> timedelta | None:
+        """How long ago the newest run was that changed something."""
+        return self.moment - self.runs[0].system_time if self.runs else None
+
+    def tree(self) -> dict[str, Any]:
+        """Return the status as plain values for JSON."""
+        age = self.age
+        return {
+            "archive": self.archive,
+            "num_files": self.num_files,
+            "age_seconds": None if age is None else age.total_seconds(),
+            "running": self.running,
+            "runs": [_run_tree(run) for run in self.runs],
+            "set_aside": [list(fault) for fault in self.set_aside],
+            "undone": list(self.undone),
+            "vanished": list(self.vanished),
+            "has_faults": self.has_faults,
+        }
+
+    def text(self) -> str:
+        """Return the status for people."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.archive}: {self.num_files} files, {len(self.runs)} runs"
+        age = self.age
+        if age is not None:
+            yield f"the last run that changed something was {_told_age(age)} ago"
+        if self.running is not None:
+            yield f"a run is going on: {self.running}"
+        yield from _listed("runs", [_run_line(run) for run in self.runs])
+        yield from _listed("set aside", [told_fault(*fault) for fault in self.set_aside])
+        yield from _listed("undone", self.undone)
+        yield from _listed("vanished, references kept", self.vanished)
+
+
+def archive_status(archive: Archive, places: Places | None = None) -> ArchiveStatus:
+    """Return how an archive stands; only the ledger and the history are read.
+
+    Args:
+        archive: The declaration.
+        places: Where things are, if the declaration does not say it.
+
+    Raises:
+        NotFoundError: There was no run yet.
+    """
+    places = places or Places()
+    ledger, repository = _opened(archive, places)
+    checkpoint = last_checkpoint(ledger.ingest)
+    if checkpoint is None:
+        raise _no_run(archive)
+    state = decode_state(checkpoint.state)
+    left_out = _left_out(state, archive)
+    return ArchiveStatus(
+        archive=archive.name,
+        moment=datetime.now(UTC),
+        num_files=len(state.files) - len(left_out),
+        runs=tuple(run_history(RunTarget(ledger, repository, archive.target.branch))),
+        set_aside=tuple(sorted({**_aside(state, AsideStatus.SET_ASIDE), **left_out}.items())),
+        undone=tuple(sorted(_aside(state, AsideStatus.UNDONE))),
+        vanished=tuple(sorted(state.vanished)),
+        running=_running(ledger),
+    )
+
+
+def _opened(archive: Archive, places: Places) -> tuple[ArchiveLedger, Repository]:
+    """Return what runs have made; nothing is created."""
+    address = StorageUrl(address=archive.target.repository)
+    try:
+        repository = Repository.open(places.repository or address.storage())
+    except RepositoryNotFoundError as error:
+        raise _no_run(archive) from error
+    storage = places.ledger or StorageUrl(address=ledger_address(archive)).storage()
+    ledger = find_ledger(Workspace(storage), archive)
+    if ledger is None:
+        raise _no_run(archive)
+    return ledger, repository
+
+
+def _no_run(archive: Archive) -> NotFoundError:
+    return NotFoundError(
+        f"the archive {archive.name} was never ingested: `icestream archive run` does that"
+    )
+
+
+def _aside(state: ArchiveState, status: AsideStatus) -> dict[str, str]:
+    return {file.url: file.reason for file in state.aside if file.status is status}
+
+
+def _left_out(state: ArchiveState, archive: Archive) -> dict[str, str]:
+    """Return files that can be read and do not agree with the others."""
+    placement = placed_before(state, archive)
+    return {placement.urls[row]: reason for row, reason in placement.set_aside.items()}
+
+
+def _running(ledger: ArchiveLedger) -> str | None:
+    lease = find_lease(ledger.ingest.storage)
+    if lease is None or lease.is_free(datetime.now(UTC)):
+        return None
+    holder = lease.holder
+    return f"process {holder.pid} on {holder.host}, since {lease.taken_at:%Y-%m-%d %H:%M:%S}"
+
+
+# -- for people ------------------------------------------------------------------------------------
+
+
+def _run_tree(run: RunRecord) -> dict[str, Any]:
+    return {
+        "number": run.number,
+        "time": run.system_time.isoformat(),
+        "block": str(run.block),
+        "snapshot": run.snapshot_id,
+        "files": dict(run.counts),
+        "references": run.references,
+    }
+
+
+def _run_line(run: RunRecord) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in run.counts.items())
+    where = f"snapshot {run.snapshot_id}" if run.snapshot_id else "no commit"
+    return f"{run.number}  {run.system_time:%Y-%m-%d %H:%M:%S}  {counts or 'no files'}  {where}"
+
+
+def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if not lines:
+        return
+    yield f"{title}:"
+    yield from (f"  {line}" for line in lines[:_SHOWN])
+    if len(lines) > _SHOWN:
+        yield f"  and {len(lines) - _SHOWN} more; --output json has all"
+
+
+def _told_age(age: timedelta) -> str:
+    seconds = int(age.total_seconds())
+    for unit, size in {"days": 86400, "hours": 3600, "minutes": 60}.items():
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} seconds"

@@ -1,0 +1,57 @@
+"""Runs of an archive in processes that are killed on their way."""
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.quick_runs import patch_large_arrays, patch_quick_scans
+from tests.run_results import places_in
+
+from icestream.ingest.declaration.archives import Archive
+from icestream.ingest.publishing.steps import RunStep
+from icestream.ingest.runs import run_archive
+from icestream.repository import commits
+from icestream.repository.staged import publishing
+
+PART_COMMITTED = "part-committed"
+"""Some of a large run is on the branch that is there meanwhile."""
+STEPS = [*map(str, RunStep), PART_COMMITTED]
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload([__name__])
+
+
+def killed_run(archive: Archive, folder: Path, step: str) -> int:
+    """Run an archive in a process that is killed after a step; return its id."""
+    child: Any = _processes.Process(target=_run_up_to, args=(archive, folder, step))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL, child.exitcode
+    return int(child.pid)
+
+
+def _run_up_to(archive: Archive, folder: Path, last: str) -> None:
+    patch = pytest.MonkeyPatch()
+    patch_quick_scans(patch)
+    patch_large_arrays(patch)
+    if last == PART_COMMITTED:
+        patch.setattr(publishing, "commits", SimpleNamespace(commit=_commit_and_die))
+
+    def die_after(step: RunStep) -> None:
+        if step == last:
+            _die()
+
+    run_archive(archive, places=places_in(folder), after_step=die_after)
+
+
+def _commit_and_die(*arguments: Any) -> None:
+    commits.commit(*arguments)
+    _die()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
