@@ -13,8 +13,10 @@ from icestream.ingest.publishing.checkpoints import last_checkpoint
 from icestream.ingest.publishing.run_history import run_history
 from icestream.ingest.publishing.run_snapshots import run_snapshots
 from icestream.ingest.runs import target_of
+from icestream.model.chunk_refs import InlineRef, NativeRef
 from icestream.model.nodes import ArrayNode
 from icestream.repository.repository import Repository
+from icestream.repository.session import Session
 from icestream.repository.staged.publishing import STAGING_PREFIX
 from icestream.storage import local_filesystem_storage
 
@@ -53,13 +55,22 @@ def documents_of(repository: Repository) -> dict[str, Any]:
 
 
 def references_of(repository: Repository) -> dict[str, Refs]:
-    """Return the references of all arrays on the branch main."""
+    """Return the references of all arrays on the branch main, bytes where we have them."""
     session = repository.readonly_session("main")
     return {
-        path: refs_of(session.reference_table(path))
+        path: {
+            index: _bytes_of(session, path, index) if isinstance(ref, NativeRef) else ref
+            for index, ref in refs_of(session.reference_table(path)).items()
+        }
         for path, node in sorted(session._copy.snapshot.nodes.items())
         if isinstance(node, ArrayNode)
     }
+
+
+def _bytes_of(session: Session, path: str, index: tuple[int, ...]) -> InlineRef:
+    found = session._copy.find_chunk(path, index)
+    assert found is not None
+    return InlineRef(session._copy.read(found, None))
 
 
 def file_rows(opened: OpenedArchive) -> list[list[FileRow]]:

@@ -159,8 +159,6 @@ def _head(draft: Archive, files: Sequence[ScannedFile]) -> Iterator[str]:
     yield "sources:"
     yield from (f"  - {_quoted(source)}" for source in draft.sources)
     yield "# exclude:"
-    yield "# How to reach them where URLs do not tell; credentials do not belong here."
-    yield "# access: [{prefix: ..., region: ..., endpoint-url: ..., anonymous: true}]"
     yield ""
     yield from _access_lines(draft)
     yield ""

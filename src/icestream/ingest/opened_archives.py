@@ -2,8 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from icestream.errors import NotFoundError, RepositoryNotFoundError
 from icestream.ingest.declaration.archives import Archive
-from icestream.ingest.publishing.ledger_side import ArchiveLedger, ledger_address, open_ledger
+from icestream.ingest.publishing.ledger_side import (
+    ArchiveLedger,
+    find_ledger,
+    ledger_address,
+    open_ledger,
+)
 from icestream.ingest.source_access import Authorize, SourceAccess
 from icestream.ingest.target_repositories import open_target
 from icestream.ledger.workspace import Workspace
@@ -57,4 +63,35 @@ def open_archive(archive: Archive, places: Places | None = None) -> OpenedArchiv
         repository=repository,
         ledger=open_ledger(Workspace(ledger_storage), archive),
         access=SourceAccess.of(archive, authorize=places.authorize, repository=repository),
+    )
+
+
+def find_archive(archive: Archive, places: Places | None = None) -> OpenedArchive:
+    """Open what runs have made; nothing is created or changed.
+
+    Raises:
+        NotFoundError: There was no run yet.
+    """
+    places = places or Places()
+    address = StorageUrl(address=archive.target.repository)
+    try:
+        repository = Repository.open(places.repository or address.storage())
+    except RepositoryNotFoundError as error:
+        raise no_run_yet(archive) from error
+    storage = places.ledger or StorageUrl(address=ledger_address(archive)).storage()
+    ledger = find_ledger(Workspace(storage), archive)
+    if ledger is None:
+        raise no_run_yet(archive)
+    return OpenedArchive(
+        archive=archive,
+        repository=repository,
+        ledger=ledger,
+        access=SourceAccess.of(archive, authorize=places.authorize, repository=repository),
+    )
+
+
+def no_run_yet(archive: Archive) -> NotFoundError:
+    """Return that there is nothing to tell of an archive, or to undo."""
+    return NotFoundError(
+        f"the archive {archive.name} was never ingested: `icestream archive run` does that"
     )

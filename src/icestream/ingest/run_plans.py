@@ -74,7 +74,7 @@ def plan_run(state: ArchiveState, work: Work, scans: Scans, options: RunOptions)
     """
     archive = scans.job.archive
     before = placed_before(state, archive)
-    scan = _Scanner(scans, options.engine, options.progress)
+    scan = Scanner(scans, options.engine, options.progress)
     scan.look_at(work.to_scan)
     options.after_step(RunStep.SCANNED)
     known = without_files(state.files, {*work.to_scan, *work.removed})
@@ -100,7 +100,7 @@ def plan_run(state: ArchiveState, work: Work, scans: Scans, options: RunOptions)
     )
 
 
-class _Scanner:
+class Scanner:
     """Scans files, again where it must, and remembers what came out."""
 
     def __init__(self, scans: Scans, engine: Engine, progress: Progress) -> None:

@@ -36,13 +36,19 @@ class RunReport:
     set_aside: tuple[tuple[str, str], ...] = ()
     """URLs with reasons, also of earlier runs."""
     notes: tuple[str, ...] = ()
+    undoes: int | None = None
+    """The number of the run that it takes back."""
+    num_undone: int = 0
+    """Files that lost their place, or became again what they were."""
+    is_preview: bool = False
+    """Whether it only tells what would be done."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """By stage."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was written."""
-        return self.run is None
+        return self.run is None and self.undoes is None
 
     def tree(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""
@@ -57,6 +63,8 @@ def _lines(report: RunReport) -> Iterator[str]:
     files = f"{report.num_listed} files listed"
     if report.is_empty:
         yield f"{report.archive}: nothing new ({files}), nothing written"
+    elif report.undoes is not None:
+        yield _undo_line(report)
     else:
         yield (
             f"{report.archive}, run {report.run}: {files}, {report.num_new} new, "
@@ -68,7 +76,7 @@ def _lines(report: RunReport) -> Iterator[str]:
             f"{report.num_references} references in {report.num_manifests} manifests, "
             f"snapshot {report.snapshot}"
         )
-    elif not report.is_empty:
+    elif not report.is_empty and not report.is_preview:
         yield "no array changed, so there is no new snapshot"
     yield from _listed("gaps", report.gaps)
     yield from _listed("set aside", [told_fault(*fault) for fault in report.set_aside])
@@ -76,6 +84,14 @@ def _lines(report: RunReport) -> Iterator[str]:
     if report.seconds:
         stages = ", ".join(f"{name} {spent:.1f} s" for name, spent in report.seconds.items())
         yield f"{sum(report.seconds.values()):.1f} s ({stages})"
+
+
+def _undo_line(report: RunReport) -> str:
+    if report.is_preview:
+        told = f"to undo run {report.undoes} would take {report.num_undone} files back"
+        return f"{report.archive}: {told}; nothing was changed"
+    told = f"run {report.undoes} is undone by run {report.run}"
+    return f"{report.archive}: {told}, {report.num_undone} files taken back"
 
 
 def _listed(title: str, lines: list[str] | tuple[str, ...]) -> Iterator[str]:

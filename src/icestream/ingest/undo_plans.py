@@ -28,6 +28,8 @@ class UndoInput:
     before: ArchiveState
     after: ArchiveState
     now: ArchiveState
+    commit_before: int | None = None
+    """The number of the last run before it that committed to the repository."""
     ingested_since: frozenset[str] = frozenset()
     """URLs of files that later runs ingested as new."""
 

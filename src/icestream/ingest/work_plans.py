@@ -65,7 +65,7 @@ def plan_work(
     notes = []
     if scan_digest(archive) != state.declaration_digest and placed:
         notes.append(f"the declaration has changed: all {len(present)} files are scanned again")
-        again = present - _undone(state)
+        again = present - (_undone(state) - placed)
     else:
         again = {*changed, *returned} if policies.on_changed is OnChanged.UPDATE else set()
     news = {*changes.added, *changes.changed} - placed

@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -54,14 +55,13 @@ def scan_file_isolated(
         SourceError: The file cannot be scanned, took too long, or ended its process.
         StorageError: Its store fails.
     """
-    request = {
-        "url": url,
+    settings = {
         "parser": parser,
         "find_object": find_object,
         "loading": loading,
         "checksums": checksums,
     }
-    return _workers.scan(request, limits or ScanLimits())
+    return _workers.scan(url, settings, limits or ScanLimits())
 
 
 class ScanWorkers:
@@ -72,11 +72,11 @@ class ScanWorkers:
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    def scan(self, request: dict[str, Any], limits: ScanLimits) -> ScannedFile:
+    def scan(self, url: str, settings: Mapping[str, Any], limits: ScanLimits) -> ScannedFile:
         """Scan a file in an idle process, or in a new one."""
         worker = self._take(limits.memory_bytes)
         try:
-            answer = worker.ask(request, limits.seconds)
+            answer = worker.ask(url, settings, limits.seconds)
         except BaseException:
             worker.kill()
             raise
@@ -121,6 +121,8 @@ class _Worker:
     """Where it writes what it would say on the terminal."""
     memory_bytes: int | None
     files: int = field(default=0)
+    settings: Mapping[str, Any] | None = None
+    """Those that it has: sent once, so that its clients and connections last for many files."""
 
     @classmethod
     def start(cls, memory_bytes: int | None) -> Self:
@@ -134,12 +136,13 @@ class _Worker:
         theirs.close()
         return cls(process, ours, Path(words), memory_bytes)
 
-    def ask(self, request: dict[str, Any], seconds: float) -> ScannedFile | IcestreamError:
+    def ask(
+        self, url: str, settings: Mapping[str, Any], seconds: float
+    ) -> ScannedFile | IcestreamError:
         """Have a file scanned, and wait for the answer."""
-        url = request["url"]
         self.files += 1
         try:
-            self._send(request)
+            self._send(url, settings)
             if not self.connection.poll(seconds):
                 raise SourceError(
                     f"{url} was not scanned within {seconds:g} seconds; set it aside, or allow more"
@@ -154,14 +157,15 @@ class _Worker:
             ) from error
         return answer
 
-    def _send(self, request: dict[str, Any]) -> None:
+    def _send(self, url: str, settings: Mapping[str, Any]) -> None:
         try:
-            self.connection.send(request)
+            self.connection.send((url, None if settings == self.settings else settings))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InvalidInputError(
-                f"what to scan {request['url']} with cannot be sent to a process ({error}); use "
+                f"what to scan {url} with cannot be sent to a process ({error}); use "
                 "functions and classes of modules"
             ) from error
+        self.settings = settings
 
     def kill(self) -> None:
         """End the process, whatever it is doing."""
@@ -187,17 +191,19 @@ def _serve(connection: Connection, last_words: str, memory_bytes: int | None) ->
     if memory_bytes is not None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, hard))
+    known: Mapping[str, Any] = {}
     while True:
         try:
-            request = connection.recv()
+            url, settings = connection.recv()
         except EOFError:
             return
-        connection.send(_answer(request))
+        known = known if settings is None else settings
+        connection.send(_answer(url, known))
 
 
-def _answer(request: dict[str, Any]) -> ScannedFile | IcestreamError:
+def _answer(url: str, settings: Mapping[str, Any]) -> ScannedFile | IcestreamError:
     try:
-        return scan_file(**request)
+        return scan_file(url, **settings)
     except IcestreamError as error:
         return error
 

@@ -28,7 +28,6 @@ class Story:
     """Files, and what there is before the run that is killed."""
 
     archive: Archive
-    files: list[Path]
     before: Path | None
     """A repository and a ledger; None if it is the first run."""
     undisturbed: RunResults
@@ -61,8 +60,19 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> Story:
     folder = tmp_path_factory.mktemp("first-run")
     files = write_days(folder / "files", range(5), SMALL)
     archive = declared(folder / "files")
-    run_archive(archive, places=places_in(folder / "undisturbed"))
-    return Story(archive, files, None, results_of(archive, places_in(folder / "undisturbed")))
+    return Story(archive, None, undisturbed(archive, folder / "undisturbed", files))
+
+
+def undisturbed(archive: Archive, folder: Path, files: list[Path]) -> RunResults:
+    """Run an archive, and see that its values are those of the files."""
+    places = places_in(folder)
+    run_archive(archive, places=places)
+    assert places.repository is not None
+    access = {f"{files[0].parent.as_uri()}/": None}
+    repository = Repository.open(places.repository, authorize_virtual_chunk_access=access)
+    found = opened(repository.readonly_session("main").store)
+    xr.testing.assert_equal(found, opened_files(files))
+    return results_of(archive, places)
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +86,8 @@ def later_run(tmp_path_factory: pytest.TempPathFactory) -> Story:
     files += write_days(folder / "files", [2, 6, 7], SMALL)
     change_day(folder / "files", 3, SMALL)
     files.pop(1).unlink()
-    undisturbed = folder / "undisturbed"
-    shutil.copytree(before, undisturbed)
-    run_archive(archive, places=places_in(undisturbed))
-    return Story(archive, files, before, results_of(archive, places_in(undisturbed)))
+    shutil.copytree(before, folder / "undisturbed")
+    return Story(archive, before, undisturbed(archive, folder / "undisturbed", files))
 
 
 def check_kill(story: Story, folder: Path, step: str) -> None:
@@ -94,17 +102,9 @@ def check_kill(story: Story, folder: Path, step: str) -> None:
     assert report.is_empty == (step in {RunStep.COMMITTED, RunStep.HEAD_MOVED, RunStep.RELEASED})
     assert results_of(story.archive, places_in(folder)) == story.undisturbed
     assert run_archive(story.archive, places=places_in(folder)).is_empty
-    found = opened(reading(story, folder).readonly_session("main").store)
-    xr.testing.assert_equal(found, opened_files(story.files))
 
 
-def reading(story: Story, folder: Path) -> Repository:
-    prefix = f"{story.files[0].parent.as_uri()}/"
-    storage = places_in(folder).repository
-    assert storage is not None
-    return Repository.open(storage, authorize_virtual_chunk_access={prefix: None})
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_a_killed_first_run_is_completed(first_run: Story, tmp_path: Path, step: str) -> None:
     check_kill(first_run, tmp_path, step)
