@@ -15,7 +15,7 @@ from benchmarks.archives import (
 )
 from benchmarks.libraries import ICECHUNK
 from benchmarks.measuring import folder_bytes, measured
-from benchmarks.process_memory import watched_memory
+from benchmarks.process_trees import tree_cpu_seconds, watched_memory
 from benchmarks.runs import BRANCH, Metrics, Run
 
 CHUNKS_PER_HOLLOW_FILE = 10_000
@@ -38,11 +38,11 @@ def ingest_archive(run: Run) -> Metrics:
     shutil.rmtree(target, ignore_errors=True)
     started = time.perf_counter()
     ingest = _prepare_peer(run) if run.library.name == ICECHUNK else _prepare_ours(run)
-    with measured() as cost:
+    with _measured_tree() as costs:
         ingest(files, target)
     spent = time.perf_counter() - started
     _check_ingested(run, files, target)
-    return asdict(cost) | {"with_start_s": spent}
+    return costs | {"with_start_s": spent}
 
 
 def _prepare_peer(run: Run) -> Callable[[Path, Path], None]:
@@ -123,11 +123,11 @@ def _ingest_hollow(run: Run, *, is_warm: bool) -> Metrics:
     with _hollow_files(run, references // per_file, per_file) as (pattern, target):
         if is_warm:
             _warm_up(run, engine)
-        with measured() as cost, watched_memory() as memory:
+        with _measured_tree() as costs, watched_memory() as memory:
             report = _run(_hollow_archive(pattern, target, STEPS_PER_MANIFEST), engine)
         written = folder_bytes(target / "manifests", target / "transactions")
     assert report.num_references == references
-    return asdict(cost) | {
+    return costs | {
         "references_per_s": references / (report.seconds["write"] + report.seconds["commit"]),
         "scanned_per_s": references / report.seconds["scan and place"],
         "driver_mb": memory.own_mb,
@@ -154,10 +154,10 @@ def run_unchanged(run: Run) -> Metrics:
         started = time.perf_counter()
         _run(archive, engine)
         first = time.perf_counter() - started
-        with measured() as cost:
+        with _measured_tree() as costs:
             report = _run(archive, engine)
     assert report.is_empty
-    return asdict(cost) | {
+    return costs | {
         "list_s": report.seconds["list"],
         "first_run_s": first,
         "storage_requests": report.num_requests,
@@ -165,6 +165,16 @@ def run_unchanged(run: Run) -> Metrics:
 
 
 # -- what they share ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _measured_tree() -> Iterator[Metrics]:
+    """Measure the block, with the processor time of Spark and its workers."""
+    costs: Metrics = {}
+    before = tree_cpu_seconds()
+    with measured() as cost:
+        yield costs
+    costs |= asdict(cost) | {"cpu_s": tree_cpu_seconds() - before}
 
 
 @contextmanager

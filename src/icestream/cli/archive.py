@@ -175,6 +175,26 @@ def status(declaration: Declaration) -> Result:
     return Document(found.text(), found.tree(), SET_ASIDE_EXIT_CODE if found.has_faults else 0)
 
 
+@local_command(app, "undo")
+def undo(
+    declaration: Declaration,
+    run: Annotated[str, typer.Argument(help="Number, snapshot or block of the run.")],
+    *,
+    master: Master = None,
+    serial: Serial = False,
+    wait: Wait = 0,
+    dry_run: DryRun = False,
+) -> Result:
+    """Take back what one run did, in repository and ledger together, with a new commit.
+
+    Further runs leave its files out until they change, or --include-undone is given.
+    """
+    from icestream.cli.archive_runs import RunSettings, undo_once  # noqa: PLC0415  loads zarr
+
+    settings = RunSettings(master=master, serial=serial, wait_seconds=wait)
+    return reported(undo_once(declaration, run, settings, dry_run=dry_run))
+
+
 @local_command(app, "watch")
 def watch(
     declaration: Declaration,

@@ -15,6 +15,7 @@ from icestream.ingest.engines.protocol import Engine
 from icestream.ingest.previews import preview_run
 from icestream.ingest.run_reports import RunReport
 from icestream.ingest.runs import run_archive
+from icestream.ingest.undoing import undo_run
 from icestream.ingest.watching import watch
 
 
@@ -39,6 +40,21 @@ def run_once(declaration: Path, settings: RunSettings) -> RunReport:
             progress=progress,
             wait_seconds=settings.wait_seconds,
             include_undone=settings.include_undone,
+        )
+
+
+def undo_once(declaration: Path, run: str, settings: RunSettings, *, dry_run: bool) -> RunReport:
+    """Take back a run of the archive that a file declares."""
+    archive = read_declaration(declaration)
+    with shown_progress() as progress:
+        engine: Engine = engine_for(settings.master, serial=settings.serial, progress=progress)
+        return undo_run(
+            archive,
+            run,
+            dry_run=dry_run,
+            engine=engine,
+            progress=progress,
+            wait_seconds=settings.wait_seconds,
         )
 
 

@@ -23,7 +23,7 @@ from icestream.cli.dataset_reports import (
     rewritten_values,
     verified,
 )
-from icestream.cli.pull import Master, replayed
+from icestream.cli.pull import Authorize, Master, replayed
 from icestream.cli.results import Done, Record, Result, Table
 from icestream.cli.versions import parse_moment
 from icestream.errors import FormatError, IntegrityError, InvalidInputError
@@ -225,7 +225,7 @@ def set_watermark(
 
 
 @command(app, "verify", of=WORKSPACE)
-def verify(
+def verify(  # noqa: PLR0913  each is a part of the command line
     target: Target,
     name: Name,
     *,
@@ -241,6 +241,7 @@ def verify(
         bool,
         typer.Option("--replay", help="Run all transactions again on Spark, and compare."),
     ] = False,
+    authorize: Authorize = None,
     master: Master = None,
 ) -> Result:
     """Verify blocks, rules, slices and checkpoints; exit code 6 if something is wrong."""
@@ -249,7 +250,9 @@ def verify(
     inputs = {} if skip_inputs else _inputs(target, name)
     storage = _dataset_storage(target, name)
     report = verify_dataset(storage, checks_content=not skip_content, inputs=inputs)
-    return replayed(_workspace(target), name, report, master) if replay else verified(report)
+    if not replay:
+        return verified(report)
+    return replayed(_workspace(target), name, report, master, authorize=authorize)
 
 
 @command(app, "reset", of=WORKSPACE)

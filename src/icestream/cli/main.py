@@ -9,6 +9,7 @@ from icestream.cli import (
     archive,
     config,
     dataset,
+    derived_arrays,
     history,
     inspection,
     lineage,
@@ -37,6 +38,7 @@ app.add_typer(inspection.app, name="inspect")
 app.add_typer(manifests.app, name="manifests")
 app.add_typer(sources.app, name="sources")
 dataset.app.add_typer(pull.app)
+dataset.app.add_typer(derived_arrays.app)
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(archive.app, name="archive")
 app.add_typer(lineage.app)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from icestream.ledger.dataset import Dataset
     from icestream.ledger.workspace import Workspace
     from icestream.spark.transforms.lazy_engine import LazySqlEngine
-    from icestream.spark.transforms.pulling import Pulled
+    from icestream.spark.transforms.pulling import Advance, Pulled
 
 # What opens datasets is imported by the command: `icestream --help` must be quick.
 
@@ -30,6 +30,13 @@ Master = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Where Spark runs, if not in this process: spark://host:7077"),
 ]
+Authorize = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PREFIX",
+        help="Where virtual chunks of arrays may be read from: s3://bucket/; may be repeated.",
+    ),
+]
 StateFolder = Annotated[
     str | None,
     typer.Option(metavar="DIRECTORY", help="For the state of streams; executors must reach it."),
@@ -37,7 +44,7 @@ StateFolder = Annotated[
 
 
 @command(app, "pull", of="workspace of datasets")
-def pull(
+def pull(  # noqa: PLR0913  each is a part of the command line
     target: Target,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Names or ids of datasets.")
@@ -49,6 +56,7 @@ def pull(
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Pull what the datasets read first.")
     ] = False,
+    authorize: Authorize = None,
     master: Master = None,
     state_folder: StateFolder = None,
 ) -> Result:
@@ -56,14 +64,27 @@ def pull(
     from icestream.ledger.workspace import Workspace  # noqa: PLC0415  loads pyarrow
 
     engine = sql_engine(master, state_folder)
+    from icestream.ingest.array_derivation.ledger_side import ARRAY_ENGINE  # noqa: PLC0415  as above
     from icestream.spark.transforms.pulling import Pulling  # noqa: PLC0415  loads pyspark
 
     workspace = Workspace(target.storage())
     if every == bool(names):
         raise InvalidInputError("name the datasets to pull, or pull --all")
     wanted = names or [str(entry.dataset_id) for entry in workspace.datasets()]
-    pulling = Pulling(workspace, engine, poll=_poll)
+    others = {ARRAY_ENGINE: _arrays(workspace, master, authorize)}
+    pulling = Pulling(workspace, engine, poll=_poll, others=others)
     return _report(list(pulling.pull(wanted, recursive=recursive)))
+
+
+def _arrays(
+    workspace: "Workspace", master: str | None, authorize: Sequence[str] | None
+) -> "Advance":
+    """Return what brings derived arrays up to date."""
+    from icestream.spark import ArrayPlaces, session  # noqa: PLC0415  loads pyspark
+    from icestream.spark.derived_arrays.pulling import advance_with  # noqa: PLC0415  as above
+
+    places = ArrayPlaces(authorize=tuple(authorize or ()))
+    return advance_with(workspace, lambda: session(master=master), places)
 
 
 def sql_engine(master: str | None, state_folder: str | None = None) -> "LazySqlEngine":
@@ -81,7 +102,12 @@ def sql_engine(master: str | None, state_folder: str | None = None) -> "LazySqlE
 
 
 def replayed(
-    workspace: "Workspace", name: str, report: "VerificationReport", master: str | None
+    workspace: "Workspace",
+    name: str,
+    report: "VerificationReport",
+    master: str | None,
+    *,
+    authorize: Sequence[str] | None = None,
 ) -> Document:
     """Return what a verification and a replay of all transactions found.
 
@@ -95,9 +121,12 @@ def replayed(
     if any(problem.object_key.startswith("blocks/") for problem in report.problems):
         return verified(report)
     engine = sql_engine(master)
+    from icestream.ingest.array_derivation.ledger_side import is_derived_array  # noqa: PLC0415  as above
     from icestream.spark.transforms.replaying import consumed_ids, replay  # noqa: PLC0415  as above
 
     dataset = workspace.open(name)
+    if is_derived_array(dataset):
+        return _replayed_array(dataset, report, master, authorize)
     consumed = consumed_ids(dataset)
     inputs = [
         workspace.open(entry.dataset_id)
@@ -105,9 +134,29 @@ def replayed(
         if entry.dataset_id in consumed
     ]
     found = replay(dataset, inputs, engine)
-    shown = verified(report.with_problems(found.problems))
-    counts = {"replayed": found.replayed, "skipped": found.skipped}
-    line = f"{found.replayed} transactions replayed, {found.skipped} skipped\n"
+    return _with_counts(
+        verified(report.with_problems(found.problems)), found.replayed, found.skipped
+    )
+
+
+def _replayed_array(
+    dataset: "Dataset",
+    report: "VerificationReport",
+    master: str | None,
+    authorize: Sequence[str] | None,
+) -> Document:
+    from icestream.spark import ArrayPlaces, session, verify_derived_array  # noqa: PLC0415  loads pyspark
+
+    places = ArrayPlaces(authorize=tuple(authorize or ()))
+    found = verify_derived_array(dataset, lambda: session(master=master), places=places)
+    return _with_counts(
+        verified(report.with_problems(found.problems)), found.num_blocks, len(found.skipped)
+    )
+
+
+def _with_counts(shown: Document, replayed: int, skipped: int) -> Document:
+    counts = {"replayed": replayed, "skipped": skipped}
+    line = f"{replayed} transactions replayed, {skipped} skipped\n"
     return replace(shown, text=line + shown.text, data={**shown.data, **counts})
 
 

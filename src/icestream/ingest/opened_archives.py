@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from icestream.errors import NotFoundError, RepositoryNotFoundError
 from icestream.ingest.declaration.archives import Archive
+from icestream.ingest.listing import list_sources
 from icestream.ingest.publishing.ledger_side import (
     ArchiveLedger,
     find_ledger,
@@ -54,9 +55,17 @@ class OpenedArchive:
 
 
 def open_archive(archive: Archive, places: Places | None = None) -> OpenedArchive:
-    """Open everything that a run needs; what is not there is created."""
+    """Open everything that a run needs; what is not there is created.
+
+    Raises:
+        NotFoundError: A source has no files, and there is no repository yet: nothing is created.
+    """
     places = places or Places()
-    repository = open_target(archive, places.repository)
+    storage = places.repository or StorageUrl(address=archive.target.repository).storage()
+    if not Repository.exists(storage):
+        # a source that is mistyped shall not leave an empty repository behind
+        list_sources(archive, SourceAccess.of(archive, authorize=places.authorize))
+    repository = open_target(archive, storage)
     ledger_storage = places.ledger or StorageUrl(address=ledger_address(archive)).storage()
     return OpenedArchive(
         archive=archive,

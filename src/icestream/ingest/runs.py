@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Unpack
 
 from icestream.ingest.archive_states import ArchiveState, decode_state, encode_state
@@ -19,7 +20,12 @@ from icestream.ingest.opened_archives import OpenedArchive, Places, open_archive
 from icestream.ingest.publishing.leases import Lease, LeaseTerms
 from icestream.ingest.publishing.ledger_side import follow_declaration
 from icestream.ingest.publishing.ledger_side import plan_run as plan_transaction
-from icestream.ingest.publishing.publish import Published, RunOutput, publish
+from icestream.ingest.publishing.publish import (
+    Published,
+    RunOutput,
+    publish,
+    require_newest,
+)
 from icestream.ingest.publishing.recovery import RunBasis, RunTarget, recover
 from icestream.ingest.publishing.steps import RunStep
 from icestream.ingest.run_options import RunKeywords, RunOptions
@@ -121,7 +127,7 @@ def _run(opened: OpenedArchive, basis: RunBasis, options: RunOptions) -> RunRepo
         plan = _planned(opened, given, options)
     try:
         with watch.timed("write"):
-            staged = staged_commit(opened, plan, message_of(given, plan), options)
+            staged = staged_commit(opened, plan, message_of(given, plan), options, basis=basis)
         with watch.timed("commit"):
             output = _output(given, plan, staged)
             published = published_run(opened, basis, transaction, output, options=options)
@@ -169,7 +175,7 @@ def scan_job(opened: OpenedArchive) -> ScanJob:
 
 
 def staged_commit(
-    opened: OpenedArchive, plan: RunPlan, message: str, options: RunOptions
+    opened: OpenedArchive, plan: RunPlan, message: str, options: RunOptions, *, basis: RunBasis
 ) -> StagedCommit | None:
     """Write what can be written before the commit; None if no array changes."""
     if plan.updates.is_empty:
@@ -181,6 +187,7 @@ def staged_commit(
         engine=options.engine,
         progress=options.progress,
         message=message,
+        check_basis=partial(require_newest, target_of(opened), basis),
     )
     staged.stage()
     options.after_step(RunStep.CELLS_WRITTEN)

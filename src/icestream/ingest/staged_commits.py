@@ -1,6 +1,7 @@
 """A run is staged, and staged again if others moved the branch, until it is committed."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,13 +32,23 @@ class StagedCommit:
     engine: Engine
     progress: Progress
     message: str
+    check_basis: Callable[[], None]
+    """Raises a ConflictError if another run was published: updates do not fit its version."""
     run: StagedRun | None = None
     """What was staged last."""
 
     def stage(self) -> None:
-        """Write everything that can be written before the commit, on the newest version."""
+        """Write everything that can be written before the commit, on the newest version.
+
+        Raises:
+            ConflictError: Another run was published, or an array of earlier runs is gone.
+            InvalidInputError: There is an array of somebody else where one is to be made.
+            SourceError: A file that has to be copied cannot be.
+        """
+        session = self.repository.writable_session(self.archive.target.branch)
+        self.check_basis()
         bench = Workbench(
-            session=self.repository.writable_session(self.archive.target.branch),
+            session=session,
             urls=self.plan.placement.urls,
             scans=self.plan.scans,
             engine=self.engine,

@@ -5,20 +5,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from icestream.errors import NotFoundError, RepositoryNotFoundError
 from icestream.ingest.archive_states import ArchiveState, AsideStatus, decode_state
 from icestream.ingest.declaration.archives import Archive
-from icestream.ingest.opened_archives import Places
-from icestream.ingest.publishing.checkpoints import last_checkpoint
+from icestream.ingest.file_merging import without_files
+from icestream.ingest.opened_archives import Places, find_archive, no_run_yet
+from icestream.ingest.publishing.checkpoints import RunCheckpoint, last_checkpoint
 from icestream.ingest.publishing.leases import find_lease
-from icestream.ingest.publishing.ledger_side import ArchiveLedger, find_ledger, ledger_address
-from icestream.ingest.publishing.recovery import RunTarget
+from icestream.ingest.publishing.ledger_side import ArchiveLedger
 from icestream.ingest.publishing.run_history import RunRecord, run_history
+from icestream.ingest.publishing.run_snapshots import RunSnapshot
 from icestream.ingest.reports import told_fault
 from icestream.ingest.run_plans import placed_before
-from icestream.ledger.workspace import Workspace
-from icestream.repository.repository import Repository
-from icestream.storage.urls import StorageUrl
+from icestream.ingest.runs import target_of
 
 _SHOWN = 10
 
@@ -32,6 +30,10 @@ class ArchiveStatus:
     """When this was found out."""
     num_files: int
     """That have a place in the repository."""
+    num_references: int = 0
+    """Of these files."""
+    repository: str = ""
+    """Its address."""
     runs: tuple[RunRecord, ...] = ()
     """Newest first."""
     set_aside: tuple[tuple[str, str], ...] = ()
@@ -41,6 +43,8 @@ class ArchiveStatus:
     """Files that are gone, and whose references are kept."""
     running: str | None = None
     """Who is at it now."""
+    unfinished: str | None = None
+    """How repository and ledger disagree, if they do."""
 
     @property
     def has_faults(self) -> bool:
@@ -57,9 +61,12 @@ class ArchiveStatus:
         age = self.age
         return {
             "archive": self.archive,
+            "repository": self.repository,
             "num_files": self.num_files,
+            "num_references": self.num_references,
             "age_seconds": None if age is None else age.total_seconds(),
             "running": self.running,
+            "unfinished": self.unfinished,
             "runs": [_run_tree(run) for run in self.runs],
             "set_aside": [list(fault) for fault in self.set_aside],
             "undone": list(self.undone),
@@ -72,12 +79,17 @@ class ArchiveStatus:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield f"{self.archive}: {self.num_files} files, {len(self.runs)} runs"
+        yield (
+            f"{self.archive}: {self.num_files} files with {self.num_references} references, "
+            f"{len(self.runs)} runs"
+        )
         age = self.age
         if age is not None:
             yield f"the last run that changed something was {_told_age(age)} ago"
         if self.running is not None:
             yield f"a run is going on: {self.running}"
+        if self.unfinished is not None:
+            yield self.unfinished
         yield from _listed("runs", [_run_line(run) for run in self.runs])
         yield from _listed("set aside", [told_fault(*fault) for fault in self.set_aside])
         yield from _listed("undone", self.undone)
@@ -94,42 +106,41 @@ def archive_status(archive: Archive, places: Places | None = None) -> ArchiveSta
     Raises:
         NotFoundError: There was no run yet.
     """
-    places = places or Places()
-    ledger, repository = _opened(archive, places)
-    checkpoint = last_checkpoint(ledger.ingest)
-    if checkpoint is None:
-        raise _no_run(archive)
-    state = decode_state(checkpoint.state)
+    opened = find_archive(archive, places)
+    target = target_of(opened)
+    newest, checkpoint = target.newest_run(), last_checkpoint(opened.ledger.ingest)
+    if checkpoint is None and newest is None:
+        raise no_run_yet(archive)
+    state = ArchiveState() if checkpoint is None else decode_state(checkpoint.state)
     left_out = _left_out(state, archive)
+    placed = without_files(state.files, left_out)
     return ArchiveStatus(
         archive=archive.name,
+        repository=archive.target.repository,
         moment=datetime.now(UTC),
-        num_files=len(state.files) - len(left_out),
-        runs=tuple(run_history(RunTarget(ledger, repository, archive.target.branch))),
+        num_files=len(placed),
+        num_references=int(placed.num_references.sum()),
+        runs=tuple(run_history(target)),
         set_aside=tuple(sorted({**_aside(state, AsideStatus.SET_ASIDE), **left_out}.items())),
         undone=tuple(sorted(_aside(state, AsideStatus.UNDONE))),
         vanished=tuple(sorted(state.vanished)),
-        running=_running(ledger),
+        running=_running(opened.ledger),
+        unfinished=_unfinished(newest, checkpoint),
     )
 
 
-def _opened(archive: Archive, places: Places) -> tuple[ArchiveLedger, Repository]:
-    """Return what runs have made; nothing is created."""
-    address = StorageUrl(address=archive.target.repository)
-    try:
-        repository = Repository.open(places.repository or address.storage())
-    except RepositoryNotFoundError as error:
-        raise _no_run(archive) from error
-    storage = places.ledger or StorageUrl(address=ledger_address(archive)).storage()
-    ledger = find_ledger(Workspace(storage), archive)
-    if ledger is None:
-        raise _no_run(archive)
-    return ledger, repository
-
-
-def _no_run(archive: Archive) -> NotFoundError:
-    return NotFoundError(
-        f"the archive {archive.name} was never ingested: `icestream archive run` does that"
+def _unfinished(newest: RunSnapshot | None, checkpoint: RunCheckpoint | None) -> str | None:
+    known = 0 if checkpoint is None else checkpoint.last_commit or 0
+    if newest is None or newest.run == known:
+        return None
+    if newest.run > known:
+        return (
+            f"run {newest.run} is in the repository, and not in the ledger yet: it was cut off, "
+            "and the next run finishes it"
+        )
+    return (
+        f"the branch ends with run {newest.run}, and the ledger knows run {known}: the branch was "
+        "moved back; `icestream archive recover --follow-branch` lets the ledger follow"
     )
 
 

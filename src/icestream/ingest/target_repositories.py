@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 
-from icestream.errors import InvalidInputError, RepositoryNotFoundError
+from icestream.errors import AlreadyExistsError, InvalidInputError, RepositoryNotFoundError
 from icestream.ingest.declaration.archives import Archive
 from icestream.ingest.source_patterns import parse_source
 from icestream.model.config import RepositoryConfig
@@ -34,20 +35,25 @@ def open_target(archive: Archive, storage: Storage | None = None) -> Repository:
         InvalidInputError: The container that the declaration names does not cover a source.
     """
     storage = storage or StorageUrl(address=archive.target.repository).storage()
-    try:
-        repository = Repository.open(storage)
-    except RepositoryNotFoundError:
-        config = _asked_for(RepositoryConfig(), archive)
-        repository = Repository.create(storage, config)
-    else:
-        config = _asked_for(repository.config, archive)
-        if config != repository.config:
-            repository = repository.reopen(config)
-            repository.save_config()
+    repository = _open_or_create(storage, archive)
+    config = _asked_for(repository.config, archive)
+    if config != repository.config:
+        repository = repository.reopen(config)
+        repository.save_config()
     if archive.target.branch not in repository.list_branches():
         tip = repository.lookup_branch("main")
-        repository.create_branch(archive.target.branch, tip)
+        with suppress(AlreadyExistsError):  # another run makes it at the same moment
+            repository.create_branch(archive.target.branch, tip)
     return repository
+
+
+def _open_or_create(storage: Storage, archive: Archive) -> Repository:
+    try:
+        return Repository.open(storage)
+    except RepositoryNotFoundError:
+        with suppress(AlreadyExistsError):  # likewise
+            return Repository.create(storage, _asked_for(RepositoryConfig(), archive))
+        return Repository.open(storage)
 
 
 def prefix_of(source: str) -> str:

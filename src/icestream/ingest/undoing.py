@@ -120,7 +120,7 @@ def _undo(opened: OpenedArchive, basis: RunBasis, run: int | str, options: RunOp
         undoing = _planned(opened, basis, run, options)
     try:
         with watch.timed("write"):
-            staged = staged_commit(opened, undoing.plan, undoing.message, options)
+            staged = staged_commit(opened, undoing.plan, undoing.message, options, basis=basis)
         with watch.timed("commit"):
             transaction = _without_news(opened)
             output = undoing.output(staged)

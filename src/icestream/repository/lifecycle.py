@@ -31,6 +31,12 @@ from icestream.repository.stored_configs import (
 from icestream.repository.timeline import StoredConfig
 from icestream.storage.protocol import Storage, Version
 
+_FIRST_WRITTEN = {
+    layout.snapshot_path(INITIAL_SNAPSHOT_ID),
+    layout.transaction_log_path(INITIAL_SNAPSHOT_ID),
+}
+"""What is there of a repository whose creation was cut off, or is still going on."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenRepository:
@@ -115,7 +121,7 @@ def _create_v1_config(storage: Storage, config: bytes) -> Version:
 def _check_root(storage: Storage, *, check_clean_root: bool) -> None:
     if find_spec(storage) is not None:
         raise _repository_exists(storage)
-    if check_clean_root and next(iter(storage.list("")), None) is not None:
+    if check_clean_root and any(info.path not in _FIRST_WRITTEN for info in storage.list("")):
         raise InvalidInputError(
             f"{storage!r} holds other objects; choose an empty prefix, or pass "
             "check_clean_root=False if they may stay beside the repository",

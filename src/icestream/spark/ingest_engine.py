@@ -111,6 +111,8 @@ class SparkEngine:
         scanned = (
             self._spark.createDataFrame(_file_rows(urls, partitions, first_ordinal))
             .repartitionById(partitions, sf.col("partition"))
+            # rows arrive in any order, and the first files are asked where all have to agree
+            .sortWithinPartitions("ordinal")
             .mapInArrow(self._task(_scan_partition, job, tally), _SCANNED_SQL)
             .persist(StorageLevel.MEMORY_AND_DISK)
         )

@@ -1,5 +1,6 @@
 """An archive lives: files arrive, come late, change, break and vanish between runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from tests.archive_builders import (
 )
 from tests.ingested_archives import ArchiveOnDisk, opened
 
-from icestream.errors import ObjectChangedError
+from icestream.errors import NotFoundError, ObjectChangedError
 from icestream.ingest.declaration.archives import Archive, OnMismatch, OnVanished
 
 LEAP_DAY = number_of("2024-02-29")
@@ -153,3 +154,29 @@ def test_many_runs_give_what_one_run_gives(tmp_path: Path) -> None:
     write_days(at_once.files, [0, 1, 2, 3, 4, 5, 7])
     at_once.run(daily(at_once))
     xr.testing.assert_identical(found_in(in_steps), found_in(at_once))
+
+
+def test_what_others_say_about_an_array_survives_the_next_run(on_disk: ArchiveOnDisk) -> None:
+    write_days(on_disk.files, range(2))
+    on_disk.run(daily(on_disk))
+    with on_disk.ours().transaction("main", message="a note") as store:
+        group = zarr.open_group(store)
+        group.attrs["owner"] = "somebody"
+        group["sst"].attrs["comment"] = "checked"
+        group["sst"].attrs["long_name"] = "a better name"
+    write_days(on_disk.files, range(2, 4))
+    on_disk.run(daily(on_disk))
+
+    found = found_in(on_disk)
+    assert found.sizes["time"] == 4
+    assert found.attrs["owner"] == "somebody"
+    assert found["sst"].attrs["comment"] == "checked"
+    assert found["sst"].attrs["long_name"] == "a better name"
+
+
+def test_a_mistyped_source_leaves_nothing_behind(on_disk: ArchiveOnDisk) -> None:
+    declared = replace(daily(on_disk), sources=(f"{on_disk.files}/nothing-*.nc",))
+    write_days(on_disk.files, range(1))
+    with pytest.raises(NotFoundError, match="nothing-"):
+        on_disk.run(declared)
+    assert {path.name for path in on_disk.files.parent.iterdir()} == {on_disk.files.name}

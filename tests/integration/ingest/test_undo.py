@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
 import pytest
 import xarray as xr
 from tests.archive_builders import (
@@ -21,7 +23,7 @@ from tests.archive_builders import (
 )
 from tests.ingested_archives import opened
 from tests.quick_runs import NO_RULES, patch_large_arrays, patch_quick_scans
-from tests.run_results import RunResults, places_in, results_of
+from tests.run_results import RunResults, results_of
 
 from icestream.errors import (
     ConflictError,
@@ -29,12 +31,14 @@ from icestream.errors import (
     ObjectChangedError,
     SessionStateError,
 )
-from icestream.ingest.declaration.archives import Archive, OnMismatch, OnVanished
-from icestream.ingest.opened_archives import open_archive
+from icestream.ingest.declaration import archives
+from icestream.ingest.declaration.archives import Archive, Axis, Combination, OnMismatch, OnVanished
+from icestream.ingest.opened_archives import Places, open_archive
 from icestream.ingest.publishing.steps import RunStep
 from icestream.ingest.run_reports import RunReport
 from icestream.ingest.runs import run_archive
 from icestream.ingest.undoing import undo_run
+from icestream.storage import in_memory_storage
 
 SMALL = Form(shape=(4, 6), chunks=(2, 3))
 COARSE = Form(shape=(4, 6), chunks=(4, 6))
@@ -46,8 +50,7 @@ class Life:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.files = folder / "files"
         self.files.mkdir(parents=True)
-        self.folder = folder
-        self.places = places_in(folder / "kept")
+        self.places = Places(repository=in_memory_storage(), ledger=in_memory_storage())
         target = {"chunk_manifests": NO_RULES, "splits": {"time": 2}}
         self.settings = {"target": target, **settings}
 
@@ -292,12 +295,40 @@ def test_attributes_do_not_stay_those_of_a_file_that_is_undone(
 
 
 def _set_title(path: Path, title: str) -> None:
-    import h5py  # noqa: PLC0415  used here only
-
     stat = path.stat()
     with h5py.File(path, "r+") as file:
         file.attrs["title"] = title
         file["sst"].attrs["long_name"] = title
+    os.utime(path, (stat.st_atime, stat.st_mtime))
+
+
+def test_another_file_supplies_what_is_the_same_in_all(
+    start: Callable[..., Life], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "_SMALL_CONSTANT", 0)  # nothing is copied to be compared
+    combine = Combination(along=(Axis(dimension="time"),), constant=("mask",))
+    life, never = (start(name, combine=combine) for name in ("one", "never"))
+    for folder in (life.files, never.files):
+        for path in write_days(folder, [0, 1, 2], SMALL):
+            _add_mask(path)
+    later = [path_of(life.files, number).rename(life.files / str(number)) for number in (1, 2)]
+    life.run()
+    for path, number in zip(later, (1, 2), strict=True):
+        path.rename(path_of(life.files, number))
+    life.run()
+    report = life.undo(1)
+    assert report.num_scanned == 1
+    path_of(never.files, 0).unlink()
+    never.run()
+    require_same(life, never)
+
+
+def _add_mask(path: Path) -> None:
+    stat = path.stat()
+    with h5py.File(path, "r+") as file:
+        mask = file.create_dataset("mask", data=np.eye(4, 6, dtype="i2"), chunks=(2, 3))
+        for axis, dimension in enumerate(("lat", "lon")):
+            mask.dims[axis].attach_scale(file[dimension])
     os.utime(path, (stat.st_atime, stat.st_mtime))
 
 
@@ -347,7 +378,8 @@ def test_files_that_were_taken_in_again_belong_to_the_later_run(life: Life) -> N
 def test_an_archive_that_was_never_run_has_nothing_to_undo(life: Life) -> None:
     with pytest.raises(NotFoundError, match="the archive sst was never ingested"):
         life.undo(1)
-    assert not (life.folder / "kept").exists() or not [*(life.folder / "kept").rglob("*.*")]
+    assert life.places.repository is not None
+    assert not [*life.places.repository.list()]
 
 
 def test_references_that_have_expired_cannot_be_restored(life: Life) -> None:

@@ -12,7 +12,7 @@ from benchmarks.archives import (
     write_hollow_files,
     write_netcdf4_files,
 )
-from benchmarks.process_memory import watched_memory
+from benchmarks.process_trees import tree_cpu_seconds, watched_memory
 
 from icestream.parsers.scanning import scan_file
 
@@ -65,3 +65,10 @@ def test_the_memory_of_a_process_below_is_seen() -> None:
     assert memory.largest_mb("python") > 60
     assert memory.own_mb > 10
     assert memory.largest_mb("no such program") == 0
+
+
+def test_the_processor_time_of_a_process_below_counts_when_it_has_ended() -> None:
+    before = tree_cpu_seconds()
+    work = "import time\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", work], check=True)  # noqa: S603  our own interpreter
+    assert tree_cpu_seconds() - before > 0.25

@@ -209,6 +209,43 @@ def test_status_before_the_first_run_says_so(run, declaration: Path, tmp_path: P
     assert not (tmp_path / "repo").exists()
 
 
+# -- undo -----------------------------------------------------------------------------------------
+
+
+def test_a_run_is_taken_back_and_its_files_stay_out(run, declaration: Path, folder: Path):
+    run("archive", "run", str(declaration))
+    write_days(folder, [3, 4])
+    run("archive", "run", str(declaration))
+
+    told = run("archive", "undo", str(declaration), "2", "--dry-run", "-o", "json")
+    assert told.exit_code == 0
+    assert told.data["is_preview"]
+    assert told.data["num_undone"] == 2
+    assert run("archive", "status", str(declaration), "-o", "json").data["num_files"] == 5
+
+    done = run("archive", "undo", str(declaration), "2")
+    assert done.exit_code == 0
+    assert "run 2 is undone by run 3, 2 files taken back" in done.stdout
+    stands = run("archive", "status", str(declaration), "-o", "json")
+    assert stands.exit_code == 0
+    assert stands.data["num_files"] == 3
+    assert stands.data["undone"] == [path_of(folder, number).as_uri() for number in (3, 4)]
+
+    assert run("archive", "run", str(declaration), "-o", "json").data["is_empty"]
+    again = run("archive", "run", str(declaration), "--include-undone", "-o", "json").data
+    assert again["num_scanned"] == 2
+    assert run("archive", "status", str(declaration), "-o", "json").data["num_files"] == 5
+
+
+def test_a_run_that_there_is_not_cannot_be_undone(run, declaration: Path):
+    before = run("archive", "undo", str(declaration), "1")
+    run("archive", "run", str(declaration))
+    after = run("archive", "undo", str(declaration), "9")
+    assert (before.exit_code, after.exit_code) == (3, 3)
+    assert "was never ingested" in before.stderr
+    assert "there are runs 1 to 1" in after.stderr
+
+
 # -- watch ----------------------------------------------------------------------------------------
 
 

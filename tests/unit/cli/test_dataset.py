@@ -292,7 +292,7 @@ def test_new_columns_are_taken_on_demand(run: Run, address: str) -> None:
 def test_a_file_that_cannot_be_read_is_told(run: Run, address: str) -> None:
     ran = run("dataset", "ingest", address, "acme/cities", "-", input="{")
 
-    assert ran.exit_code == 7
+    assert ran.exit_code == 8
     assert "cannot be read as NdJson" in ran.stderr
 
 

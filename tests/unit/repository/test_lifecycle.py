@@ -19,6 +19,7 @@ from icestream import (
     VirtualChunkContainer,
     s3_store,
 )
+from icestream.assets.assets import Assets
 from icestream.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -319,3 +320,18 @@ def test_templates_make_locations_and_find_their_arguments():
         "s3://bucket/runs/may/out-7.nc",
         "s3://bucket/runs/today/out-0.nc",
     ]
+
+
+def test_a_creation_that_was_cut_off_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = in_memory_storage()
+
+    def cut_off(*_: object) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Assets, "create_repo_info", cut_off)
+        with pytest.raises(ConnectionError):
+            Repository.create(storage)
+    assert list(storage.list(""))
+    Repository.create(storage)
+    assert Repository.exists(storage)

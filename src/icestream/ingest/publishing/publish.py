@@ -156,11 +156,20 @@ def _commit(
     raise InternalError("the last try to commit neither succeeded nor failed")
 
 
-def _require_basis(target: RunTarget, basis: RunBasis, prepared: PreparedTransform) -> None:
-    """Make sure that no other run was published since this one was planned."""
+def require_newest(target: RunTarget, basis: RunBasis) -> None:
+    """Make sure that the branch has no other run than when this one was planned.
+
+    Raises:
+        ConflictError: Another run was published.
+    """
     newest = target.newest_run()
     if newest != basis.newest:
         raise _another_run(target, newest)
+
+
+def _require_basis(target: RunTarget, basis: RunBasis, prepared: PreparedTransform) -> None:
+    """Make sure that no other run was published since this one was planned."""
+    require_newest(target, basis)
     if get_head(target.ledger.ingest.storage).block_hash != prepared.old_head:
         raise _another_run(target, None)
 

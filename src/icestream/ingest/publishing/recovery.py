@@ -229,16 +229,11 @@ def _moved_back(
     ledger = target.ledger
     known = None if checkpoint is None else checkpoint.last_commit
     found = "no run" if newest is None else f"run {newest.run} (snapshot {newest.snapshot_id})"
-    forget = (
-        f"compact --keep-metadata-only` of {ledger.ingest.alias}"
-        if newest is None
-        else f"reset` of {ledger.ingest.alias} to {newest.block}"
-    )
     return ConflictError(
         f"the branch {target.branch} ends with {found} of the archive {ledger.name}, and the ledger"
         f" knows run {known}: the branch was moved back, or its newest commit was amended, or it is"
         f" another. Move it to the snapshot of run {known} again, and take runs back with"
-        " `icestream archive undo`; or let the ledger"
-        f" forget them with `icestream dataset {forget}, and their files are ingested again",
+        " `icestream archive undo`; or let the ledger forget them with `icestream archive recover"
+        " --follow-branch`, and their files are ingested again",
         kind=ErrorKind.NOT_ALLOWED,
     )

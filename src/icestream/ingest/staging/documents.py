@@ -5,8 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from icestream.errors import ConflictError, ErrorKind, InvalidInputError
+from icestream.ingest.updates.array_updates import ArrayUpdate
+from icestream.ingest.updates.copied_updates import CopiedUpdate
+from icestream.ingest.updates.metadata_changes import are_same
 from icestream.ingest.updates.planning import Updates
-from icestream.model.nodes import ArrayNode
+from icestream.model.nodes import ArrayNode, Node
 from icestream.repository.working_copy import WorkingCopy
 
 
@@ -55,21 +58,59 @@ def write_groups(copy: WorkingCopy, updates: Updates) -> None:
         if copy.nodes.find(path) is None:
             copy.put_metadata(path, document_of(_group({})))
     for path, attributes in updates.groups.items():
-        copy.put_metadata(path, document_of(_group(attributes)))
+        there = _attributes(copy.nodes.find(path))  # others may have added some
+        copy.put_metadata(path, document_of(_group({**there, **attributes})))
 
 
 def write_copied(copy: WorkingCopy, updates: Updates) -> None:
     """Write the chunks of copied arrays that changed."""
     for path, update in updates.copied.items():
-        if update.metadata is not None:
-            copy.put_metadata(path, document_of(update.metadata))
+        write_array_document(copy, path, update)
         for index, data in update.chunks():
             copy.put_ref(path, index, copy.write(data))
+
+
+def write_array_document(copy: WorkingCopy, path: str, update: ArrayUpdate | CopiedUpdate) -> None:
+    """Write the document of an array, if it changes."""
+    if update.metadata is not None:
+        copy.put_metadata(path, revised_document(copy.nodes.find(path), update))
+
+
+def revised_document(node: Node | None, update: ArrayUpdate | CopiedUpdate) -> bytes:
+    """Return the document of an array as it is to be; what others have edited in it stays."""
+    if node is None or update.old_metadata is None:
+        return document_of(update.array.metadata)
+    if update.metadata is None:
+        return node.user_data
+    document = json.loads(node.user_data)
+    attributes = _revised(
+        document.get("attributes", {}),
+        update.old_metadata.get("attributes", {}),
+        update.metadata.get("attributes", {}),
+    )
+    return document_of(
+        _revised(document, update.old_metadata, update.metadata) | {"attributes": attributes}
+    )
+
+
+def _revised(
+    there: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what is there, with the difference of two states applied to it."""
+    kept = {key: value for key, value in there.items() if key not in old or key in new}
+    return kept | {key: value for key, value in new.items() if not are_same(old.get(key), value)}
 
 
 def document_of(metadata: Mapping[str, Any]) -> bytes:
     """Return the bytes of a zarr.json."""
     return json.dumps(metadata, indent=2).encode()
+
+
+def _attributes(node: Node | None) -> Mapping[str, Any]:
+    attributes: Mapping[str, Any] = {}
+    if node is not None:
+        attributes = json.loads(node.user_data).get("attributes", {})
+    return attributes
 
 
 def _group(attributes: Mapping[str, Any]) -> dict[str, Any]:

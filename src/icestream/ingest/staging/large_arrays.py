@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from icestream.ingest.engines.protocol import WriteJob
 from icestream.ingest.engines.routing import Destination, RoutedBlob, cut_for
 from icestream.ingest.staging.array_routes import ArrayRoute, by_source
-from icestream.ingest.staging.documents import document_of
+from icestream.ingest.staging.documents import revised_document
 from icestream.ingest.staging.workbenches import Workbench
 from icestream.repository.staged.cells import CellPlan, CellTask, WrittenCell
 from icestream.repository.staged.commits import put_staged_array
@@ -39,7 +39,7 @@ def write_large_arrays(
 
 
 def _planned(route: ArrayRoute, bench: Workbench) -> CellPlan:
-    document = document_of(route.update.array.metadata)
+    document = revised_document(bench.copy.nodes.find(route.path), route.update)
     before, after = put_staged_array(bench.session, route.path, document)
     return plan_cells(
         None if route.update.is_new else before,

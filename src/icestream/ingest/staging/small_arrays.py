@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from icestream.ingest.staging.array_routes import ArrayRoute, by_source
-from icestream.ingest.staging.documents import document_of
+from icestream.ingest.staging.documents import write_array_document
 from icestream.ingest.staging.workbenches import Workbench
 from icestream.model.chunk_tables import ChunkTable, concat, overlay
 from icestream.packing.assignment import WHOLE_ARRAY
@@ -29,8 +29,7 @@ def _edit(copy: WorkingCopy, route: ArrayRoute, added: ChunkTable | None) -> Non
     if route.before is not None and index_map is not None:
         # before the document changes: a smaller array forgets chunks that only move
         there = copy.table(route.before)
-    if route.update.metadata is not None:
-        copy.put_metadata(route.path, document_of(route.update.metadata))
+    write_array_document(copy, route.path, route.update)
     if there is not None and index_map is not None:
         stays = index_map.apply(there)
         added = stays if added is None else overlay(stays, added)

@@ -27,6 +27,8 @@ class ArrayUpdate:
     """In the files."""
     metadata: Mapping[str, Any] | None
     """The document zarr.json; None if it stays as it is."""
+    old_metadata: Mapping[str, Any] | None
+    """What earlier runs made of it; None if it is new."""
     is_new: bool
     """There was no such array, or another that is to be deleted first."""
     index_map: IndexMap | None
@@ -92,6 +94,7 @@ def update_array(
     update = ArrayUpdate(
         path=new.path,
         metadata=new.metadata if is_new or not _has_same_metadata(old, new) else None,
+        old_metadata=None if old is None or is_new else old.metadata,
         is_new=is_new,
         index_map=mapped,
         files=after.files[brought],

@@ -23,6 +23,8 @@ class CopiedUpdate:
 
     metadata: Mapping[str, Any] | None
     """The document zarr.json; None if it stays as it is."""
+    old_metadata: Mapping[str, Any] | None = None
+    """What earlier runs made of it; None if it is new."""
     is_new: bool
     """There was no such array, or another that is to be deleted first."""
     changed: tuple[Index, ...]
@@ -54,6 +56,7 @@ def update_copied(old: CopiedArray | None, new: CopiedArray) -> CopiedUpdate:
     )
     return CopiedUpdate(
         metadata=None if are_same(old.metadata, new.metadata) else new.metadata,
+        old_metadata=old.metadata,
         is_new=False,
         changed=changed,
         gone=tuple(sorted(there - {*every})),

@@ -1,7 +1,7 @@
 """Chunks of a derived array, computed one by one: on executors, or in this process."""
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +23,13 @@ from icestream.spark.pinned import PinnedRepository
 from icestream.spark.writes.written_tables import ArrayTables, join_tables
 
 _TASKS_PER_CORE = 4
+_FEW = 32
+"""Chunks that are computed before a Spark would have started."""
 _ONCE = "each chunk is computed once"
 
 type Chunk = tuple[int, ...]
+type Spark = SparkSession | Callable[[], SparkSession] | None
+"""Where chunks are computed: a session, what starts one when it is needed, or this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +121,7 @@ class Computation:
         yield outcome_of(lambda: self.compute_all(chunks))
 
 
-def compute_chunks(
-    computation: Computation, chunks: UInt32, spark: SparkSession | None
-) -> ComputedChunks:
+def compute_chunks(computation: Computation, chunks: UInt32, spark: Spark) -> ComputedChunks:
     """Compute chunks: in parallel on executors, or here if there is no Spark.
 
     Raises:
@@ -128,6 +130,10 @@ def compute_chunks(
     wanted: list[Chunk] = [tuple(row) for row in chunks.tolist()]
     if spark is None or not wanted:
         return computation.compute_all(wanted)
+    if not isinstance(spark, SparkSession):
+        if len(wanted) <= _FEW:
+            return computation.compute_all(wanted)
+        spark = spark()
     tasks = min(len(wanted), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     rows = pa.table({"chunk": pa.array(wanted, pa.list_(pa.int64()))})
     frame = spark.createDataFrame(rows).repartition(tasks)

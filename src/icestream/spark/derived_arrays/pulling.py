@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from icestream.errors import InternalError
 from icestream.ingest.array_derivation.ledger_side import (
@@ -34,7 +33,7 @@ from icestream.ledger.dataset import Dataset
 from icestream.ledger.workspace import Workspace
 from icestream.model.conflicts import ConflictDetector
 from icestream.repository.session import Session
-from icestream.spark.derived_arrays.computing import ComputedChunks, compute_chunks
+from icestream.spark.derived_arrays.computing import ComputedChunks, Spark, compute_chunks
 from icestream.spark.derived_arrays.outputs import put_output
 from icestream.spark.derived_arrays.places import ArrayPlaces
 from icestream.spark.derived_arrays.work import DerivationWork, plan_work
@@ -54,7 +53,7 @@ class PulledArray:
 def pull_derived_array(
     workspace: Workspace,
     dataset: Dataset,
-    spark: SparkSession | None,
+    spark: Spark,
     *,
     places: ArrayPlaces | None = None,
     after_step: AfterStep = ignore_step,
@@ -64,7 +63,8 @@ def pull_derived_array(
     Args:
         workspace: Of the dataset.
         dataset: One that `create_derived_array` made.
-        spark: Where chunks are computed; None computes them in this process.
+        spark: Where chunks are computed: a session, what starts one when it is needed, or None for
+            this process.
         places: How the repositories are reached, if not by their addresses alone.
         after_step: Is told the steps of publishing.
 
@@ -100,7 +100,7 @@ def pull_derived_array(
 
 
 def advance_with(
-    workspace: Workspace, spark: SparkSession | None, places: ArrayPlaces | None = None
+    workspace: Workspace, spark: Spark, places: ArrayPlaces | None = None
 ) -> Callable[[Dataset], tuple[AddedData, ...] | UpToDate]:
     """Return what brings derived arrays up to date among datasets of other engines."""
 
@@ -120,7 +120,7 @@ def advance_with(
     return advance
 
 
-def _compute(session: Session, work: DerivationWork, spark: SparkSession | None) -> ComputedChunks:
+def _compute(session: Session, work: DerivationWork, spark: Spark) -> ComputedChunks:
     """Let a session hold the output as it is to be committed."""
     source = work.computation.pinned.session.store
     put_output(session.store, source, work.computation, is_new=work.is_new)

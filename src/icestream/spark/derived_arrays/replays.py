@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import zarr
-from pyspark.sql import SparkSession
 
 from icestream.errors import NotFoundError
 from icestream.ingest.array_derivation.declarations import ArrayDerivation, decode_derivation
@@ -21,12 +20,23 @@ from icestream.ingest.array_derivation.ledger_side import derivation_of
 from icestream.ingest.array_derivation.states import DerivationState, decode_state
 from icestream.ingest.publishing.checkpoints import checkpoint_of
 from icestream.ledger.blocks.events import ExecuteTransform, SetTransform
+from icestream.ledger.blocks.hashes import Multihash
+from icestream.ledger.chain.layout import block_key
 from icestream.ledger.chain.stored_blocks import StoredBlock
+from icestream.ledger.chain.verification import Problem
 from icestream.ledger.dataset import Dataset
 from icestream.repository.repository import Repository
-from icestream.spark.derived_arrays.computing import Chunk, Computation, compute_chunks, digest_of
+from icestream.spark.derived_arrays.computing import (
+    Chunk,
+    Computation,
+    Spark,
+    compute_chunks,
+    digest_of,
+)
 from icestream.spark.derived_arrays.places import ArrayPlaces
 from icestream.spark.derived_arrays.work import plan_work, session_at
+
+_RULE = "chunks-are-what-replays-compute"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +66,21 @@ class ReplayReport:
         """Whether everything is as the ledger says."""
         return not self.faults
 
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The faults among others that the verification of a dataset finds."""
+        return tuple(_problem(fault) for fault in self.faults)
+
 
 def verify_derived_array(
-    dataset: Dataset, spark: SparkSession | None, *, places: ArrayPlaces | None = None
+    dataset: Dataset, spark: Spark, *, places: ArrayPlaces | None = None
 ) -> ReplayReport:
     """Compute every pull of a derived array again, and compare with what the ledger says.
 
     Args:
         dataset: Of the derived array.
-        spark: Where chunks are computed; None computes them in this process.
+        spark: Where chunks are computed: a session, what starts one when it is needed, or None for
+            this process.
         places: How the repositories are reached, if not by their addresses alone.
 
     Raises:
@@ -89,7 +105,7 @@ class _Replay:
     """A walk along the chain, oldest block first."""
 
     dataset: Dataset
-    spark: SparkSession | None
+    spark: Spark
     source: Repository
     num_blocks: int = 0
     num_chunks: int = 0
@@ -198,6 +214,16 @@ def _index(recorded: Mapping[Chunk, str], like: Any) -> Any:
 
 def _is_inside(chunk: Chunk, num_chunks: tuple[int, ...]) -> bool:
     return all(index < count for index, count in zip(chunk, num_chunks, strict=True))
+
+
+def _problem(fault: ReplayFault) -> Problem:
+    key = block_key(Multihash.parse(fault.block))
+    return Problem(
+        object_key=key,
+        rule=_RULE,
+        message=f"{key}: chunk {fault.chunk} {fault.reason}",
+        sequence_number=fault.sequence_number,
+    )
 
 
 def _fault(block: StoredBlock, chunk: Chunk | None, reason: str) -> ReplayFault:

@@ -35,15 +35,19 @@ class EngineFacts:
     version: str = ""
     """Of the engine; empty if another program wrote the checkpoint."""
     queries: str = ""
-    """A hash of what the state belongs to; empty without state."""
+    """A hash of the queries that were run."""
     watermarks: Mapping[str, str | None]
     """Of the inputs, by their ids."""
 
     @classmethod
     def of_run(cls, plan: TransformPlan, *, engine: str, version: str) -> Self:
-        """Return the facts of a run without state."""
-        watermarks = json.loads(input_watermarks(plan))["watermarks"]
-        return cls(engine=engine, version=version, watermarks=watermarks)
+        """Return the facts of a run."""
+        return cls(
+            engine=engine,
+            version=version,
+            queries=queries_hash(plan.transform),
+            watermarks=json.loads(input_watermarks(plan))["watermarks"],
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Self:

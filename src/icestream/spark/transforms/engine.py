@@ -3,7 +3,6 @@
 import logging
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ from icestream.spark.transforms.checkpoints import (
     EngineFacts,
     has_state,
     pack_state,
-    queries_hash,
     read_facts,
     unpack_state,
 )
@@ -74,10 +72,8 @@ class SqlEngine:
             SessionStateError: The queries are others than those that the state belongs to.
             IntegrityError: A slice of an input is missing or damaged.
         """
-        transform = run.plan.transform
-        steps = steps_of(transform)
-        self._require_version(transform.transform.version)
-        _require_same_queries(run)
+        steps = steps_of(run.plan.transform)
+        self._require_version(run.plan.transform.transform.version)
         inputs = [InputRecords.planned(given, run.storages) for given in run.plan.inputs]
         names = [*(given.alias for given in inputs), *(step.alias for step in steps if step.alias)]
         try:
@@ -91,14 +87,22 @@ class SqlEngine:
     def _run(
         self, run: TransformRun, inputs: Sequence[InputRecords], steps: Sequence[SqlQueryStep]
     ) -> TransformOutput:
-        clock = run.plan.watermark
-        streams = {given.alias: given.stream(self._session, clock) for given in inputs}
-        rows = run_steps(self._session, streams, steps)
-        if not is_repeatable(rows):
-            _log.warning("the transform uses functions that give other results when it is replayed")
         facts = EngineFacts.of_run(run.plan, engine=ENGINE, version=self.version)
-        if needs_state(rows):
+        if _is_known_stateless(run, facts):
+            return self._run_batch(run, inputs, steps, facts)
+        streams = {given.alias: given.stream(self._session, run.plan.watermark) for given in inputs}
+        rows = run_steps(self._session, streams, steps)
+        if _has_state(run, facts) or _remembers(rows):
             return self._run_stream(run, rows, steps, facts)
+        return self._run_batch(run, inputs, steps, facts)
+
+    def _run_batch(
+        self,
+        run: TransformRun,
+        inputs: Sequence[InputRecords],
+        steps: Sequence[SqlQueryStep],
+        facts: EngineFacts,
+    ) -> TransformOutput:
         batches = {given.alias: given.batch(self._session) for given in inputs}
         rows = run_steps(self._session, batches, steps)
         with told_by_step(steps):
@@ -113,7 +117,6 @@ class SqlEngine:
         steps: Sequence[SqlQueryStep],
         facts: EngineFacts,
     ) -> TransformOutput:
-        facts = replace(facts, queries=queries_hash(run.plan.transform))
         with tempfile.TemporaryDirectory(prefix="icestream-", dir=self._state_folder) as name:
             folder = Path(name)
             if run.state is not None and has_state(run.state):
@@ -140,13 +143,33 @@ def _damage(inputs: Sequence[InputRecords], error: IcestreamError) -> IntegrityE
     return next((damage for damage in found if damage), None)
 
 
-def _require_same_queries(run: TransformRun) -> None:
+def _remembers(rows: DataFrame) -> bool:
+    """Tell whether queries that are run for the first time have to go on from a state."""
+    if not is_repeatable(rows):
+        _log.warning("the transform uses functions that give other results when it is replayed")
+    return needs_state(rows)
+
+
+def _is_known_stateless(run: TransformRun, facts: EngineFacts) -> bool:
+    """Tell whether the transaction before ran the same queries, and left no state."""
+    if run.state is None or has_state(run.state):
+        return False
+    return read_facts(run.state).queries == facts.queries
+
+
+def _has_state(run: TransformRun, facts: EngineFacts) -> bool:
+    """Tell whether there is state to go on from.
+
+    Raises:
+        SessionStateError: It is of other queries.
+    """
     if run.state is None or not has_state(run.state):
-        return
-    if read_facts(run.state).queries != queries_hash(run.plan.transform):
+        return False
+    if read_facts(run.state).queries != facts.queries:
         raise SessionStateError(
             "the transform was changed while its state holds rows of the queries before (open"
             " windows, rows that wait for a match), which the new ones cannot read: set the old"
             " transform again, or drop the data (dataset compact --keep-metadata-only) and pull"
             " from the start"
         )
+    return True

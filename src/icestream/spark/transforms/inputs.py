@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody writes it
 
 from icestream.errors import InvalidInputError
@@ -65,29 +65,43 @@ class InputRecords:
     def stream(self, session: SparkSession, clock: Timestamp | None) -> DataFrame:
         """Return the records as a stream whose watermark is a given one, neither more nor less.
 
-        Spark takes a watermark from the event times that it has seen, and where there are several,
-        the lowest. So the records come with a row that has the time of the clock, which raises the
-        watermark to it at least; and that row once more by itself, which keeps it from rising
-        above. No query sees these rows.
+        Spark takes a watermark from the event times that it has seen, and where there are several
+        watermarks, the lowest. So the records come with a row that has the time of the clock, which
+        raises the watermark to it at least; and that row comes once more by itself, which keeps it
+        from rising above. No query sees these rows.
 
         Args:
             session: The session.
             clock: The watermark; None if there is none yet.
         """
-        reading = _Reading(self, clock, self._stream_schema())
-        source = session.readStream.format("rate-micro-batch")
+        fields = self._stream_schema()
         # one row: it stands for all records, which one task reads in their order
+        source = session.readStream.format("rate-micro-batch")
         one_row = source.options(rowsPerBatch=1, numPartitions=1).load()
-        rows = one_row.mapInArrow(reading.records, spark_schema(reading.fields))
-        event_time, is_clock = column(self.columns.event_time), column(_CLOCK)
+        records = one_row.mapInArrow(_Reading(self, fields).records, spark_schema(fields))
         if not self._has_times():
-            return rows.where(~is_clock).drop(_CLOCK)
+            return records.drop(_CLOCK)
+        ticks = self._ticks(one_row, clock)
+        event_time, is_clock = column(self.columns.event_time), column(_CLOCK)
         # Spark moves conditions of queries before the watermark, where the clock would not pass
-        # them; but none across one that it takes for fickle, and this one is always true
-        stays = F.spark_partition_id() >= 0
-        records = self._marked(rows).where(stays & (~is_clock | event_time.isNull()))
-        nothing = self._marked(rows.where(is_clock)).where(stays & event_time.isNull())
-        return records.union(nothing).drop(_CLOCK)
+        # them; but none across one that it takes for fickle
+        stays = _always()
+        seen = self._marked(records.union(ticks)).where(stays & (~is_clock | event_time.isNull()))
+        unseen = self._marked(ticks).where(stays & event_time.isNull())
+        return seen.union(unseen).drop(_CLOCK)
+
+    def _ticks(self, one_row: DataFrame, clock: Timestamp | None) -> DataFrame:
+        """Return the row that has the time of the clock; none if there is no time."""
+        event_time = self.columns.event_time
+        values = {_CLOCK: F.lit(True)}  # noqa: FBT003  of Spark
+        if clock is not None:  # a time that is always there Spark would not ask for
+            values[event_time] = F.when(_always(), F.timestamp_millis(F.lit(clock.epoch_ms)))
+        columns = [
+            values.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in spark_schema(self._stream_schema())
+        ]
+        rows = one_row if clock is not None else one_row.where(~_always())
+        return rows.select(*columns)
 
     def _marked(self, rows: DataFrame) -> DataFrame:
         return rows.withWatermark(self.columns.event_time, _NO_DELAY)
@@ -103,25 +117,25 @@ class InputRecords:
         return bool(pa.types.is_timestamp(kind))
 
 
+def _always() -> Column:
+    """Return what is true, but Spark does not know that."""
+    return F.spark_partition_id() >= 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Reading:
     given: InputRecords
-    clock: Timestamp | None
     fields: pa.Schema
     """What Spark is to be given."""
 
     def records(self, rows: Batches) -> Batches:
-        """Yield all records for the row that stands for them, and that of the clock."""
+        """Yield all records for the row that stands for them."""
         for batch in rows:
-            if batch.num_rows:
+            if batch.num_rows and self.given.slices:
                 yield from self._records()
-                if self.clock is not None:
-                    yield self._clock_row(self.clock)
 
     def _records(self) -> Batches:
         given = self.given
-        if not given.slices:
-            return
         dataset = open_slices(given.storage, given.slices, given.schema, columns=given.columns)
         names = self.fields.names[:-1]
         for batch in dataset.to_batches(columns=names, batch_size=_ROWS_AT_ONCE):
@@ -130,15 +144,6 @@ class _Reading:
             yield pa.RecordBatch.from_arrays([*batch.columns, flags], names=self.fields.names).cast(
                 self.fields
             )
-
-    def _clock_row(self, clock: Timestamp) -> pa.RecordBatch:
-        event_time = self.given.columns.event_time
-        values = {event_time: clock.epoch_ms, _CLOCK: True}
-        arrays = [
-            pa.array([values.get(field.name)]).cast(_in_ms(field.type)).cast(field.type)
-            for field in self.fields
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.fields)
 
     def _require_known_times(self, batch: pa.RecordBatch) -> None:
         times = batch.column(self.given.columns.event_time)
@@ -150,7 +155,3 @@ class _Reading:
                 f"input {self.given.alias} has records before 1970, where the watermarks of Spark"
                 " begin: it would drop them; shift their event times in a dataset in between"
             )
-
-
-def _in_ms(kind: pa.DataType) -> pa.DataType:
-    return pa.timestamp("ms", kind.tz) if pa.types.is_timestamp(kind) else kind

@@ -24,6 +24,8 @@ _FORGETFUL = frozenset(
     }
 )
 """Operators whose output for some rows depends on no other rows."""
+_BARRIER = "SPARK_PARTITION_ID"
+"""What keeps conditions behind the watermark of an input; it decides nothing."""
 
 
 def needs_state(rows: DataFrame) -> bool:
@@ -47,17 +49,10 @@ def keeps_order(rows: DataFrame) -> bool:
 def is_repeatable(rows: DataFrame) -> bool:
     """Tell whether Spark knows of no function in the queries that gives a new result each time."""
     return all(
-        expression.deterministic()
+        expression.deterministic() or _BARRIER in expression.toString()
         for plan in _operators(rows)
-        if not _is_barrier(plan)
         for expression in _elements(plan.expressions())
     )
-
-
-def _is_barrier(plan: Any) -> bool:
-    """Tell whether an operator is the one that keeps conditions behind a watermark."""
-    children = _elements(plan.children())
-    return bool(plan.nodeName() == "Filter" and children[0].nodeName() == "EventTimeWatermark")
 
 
 def _is_lookup(plan: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The memory of a process and of all that it started, sampled while something runs."""
+"""The memory and the processor time of this process and of all that it started."""
 
 import os
 import threading
@@ -53,6 +53,18 @@ def watched_memory() -> Iterator[TreeMemory]:
         done.set()
         watcher.join()
         memory.sample()
+
+
+def tree_cpu_seconds() -> float:
+    """Return the processor time of this process, of all below it and of all of them that ended."""
+    ticks = sum(map(_cpu_ticks, (os.getpid(), *_descendants(os.getpid()))))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_ticks(process: int) -> int:
+    """Return user and system time, with that of children that were waited for."""
+    status = _text(_PROCESSES / str(process) / "stat")
+    return sum(map(int, status.rpartition(")")[2].split()[11:15]))
 
 
 def _descendants(process: int) -> Iterator[int]:

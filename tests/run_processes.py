@@ -1,4 +1,4 @@
-"""Runs of an archive in processes that are killed on their way."""
+"""Runs of an archive in processes of their own, which may be killed on their way."""
 
 import multiprocessing
 import os
@@ -27,14 +27,22 @@ _processes.set_forkserver_preload([__name__])
 
 def killed_run(archive: Archive, folder: Path, step: str) -> int:
     """Run an archive in a process that is killed after a step; return its id."""
-    child: Any = _processes.Process(target=_run_up_to, args=(archive, folder, step))
-    child.start()
+    child = started_run(archive, folder, last=step)
     child.join()
     assert child.exitcode == -signal.SIGKILL, child.exitcode
     return int(child.pid)
 
 
-def _run_up_to(archive: Archive, folder: Path, last: str) -> None:
+def started_run(
+    archive: Archive, folder: Path, *, last: str | None = None, wait_seconds: float = 0.0
+) -> Any:
+    """Start a process that runs an archive, up to a step or to the end."""
+    child = _processes.Process(target=_run_up_to, args=(archive, folder, last, wait_seconds))
+    child.start()
+    return child
+
+
+def _run_up_to(archive: Archive, folder: Path, last: str | None, wait_seconds: float) -> None:
     patch = pytest.MonkeyPatch()
     patch_quick_scans(patch)
     patch_large_arrays(patch)
@@ -45,7 +53,8 @@ def _run_up_to(archive: Archive, folder: Path, last: str) -> None:
         if step == last:
             _die()
 
-    run_archive(archive, places=places_in(folder), after_step=die_after)
+    places = places_in(folder)
+    run_archive(archive, places=places, after_step=die_after, wait_seconds=wait_seconds)
 
 
 def _commit_and_die(*arguments: Any) -> None:
