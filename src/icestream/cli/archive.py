@@ -195,6 +195,30 @@ def undo(
     return reported(undo_once(declaration, run, settings, dry_run=dry_run))
 
 
+@local_command(app, "recover")
+def recover(
+    declaration: Declaration,
+    *,
+    follow_branch: Annotated[
+        bool,
+        typer.Option(
+            "--follow-branch",
+            help="Let the ledger forget runs that the branch lacks since it was moved back.",
+        ),
+    ] = False,
+    wait: Wait = 0,
+) -> Result:
+    """Finish what a run left that was cut off; every run begins with that by itself.
+
+    With --follow-branch, the next run ingests the files of forgotten runs again.
+    """
+    from icestream.ingest.recovering import recover_archive  # noqa: PLC0415  loads zarr
+
+    archive = read_declaration(declaration)
+    report = recover_archive(archive, follows_branch=follow_branch, wait_seconds=wait)
+    return Document(report.text(), report.tree())
+
+
 @local_command(app, "watch")
 def watch(
     declaration: Declaration,

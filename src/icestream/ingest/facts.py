@@ -106,6 +106,7 @@ class FileFacts:
     """Of the arrays that are copied."""
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     num_references: int = 0
+    """Of the arrays that stay virtual."""
     num_referenced_bytes: int = 0
     faults: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with arrays, by path."""
@@ -137,7 +138,9 @@ def facts_of(file: ScannedFile, archive: Archive) -> FileFacts:
         arrays=arrays,
         values=values,
         groups=file.groups,
-        num_references=file.num_references,
+        num_references=sum(
+            array.num_references for path, array in arrays.items() if path not in values
+        ),
         num_referenced_bytes=file.num_referenced_bytes,
         faults=faults,
     )

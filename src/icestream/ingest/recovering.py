@@ -3,10 +3,11 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from icestream.errors import ConflictError, ErrorKind
 from icestream.ingest.declaration.archives import Archive
 from icestream.ingest.opened_archives import Places, find_archive
 from icestream.ingest.publishing.leases import Lease, LeaseTerms
-from icestream.ingest.publishing.recovery import RunBasis, follow_branch, recover
+from icestream.ingest.publishing.recovery import RunBasis, RunTarget, follow_branch, recover
 from icestream.ingest.runs import target_of
 
 
@@ -56,13 +57,21 @@ def recover_archive(
     with Lease.take(opened.ledger.ingest.storage, archive.name, LeaseTerms(wait_s=wait_seconds)):
         opened.ledger.refresh()
         before = opened.ledger.ingest.head
-        target = target_of(opened)
-        basis = follow_branch(target) if follows_branch else recover(target)
+        basis = _agreement(target_of(opened), follows_branch=follows_branch)
     return RecoveryReport(
         archive=archive.name,
         last_run=_last_run(basis),
         was_unfinished=opened.ledger.ingest.head != before,
     )
+
+
+def _agreement(target: RunTarget, *, follows_branch: bool) -> RunBasis:
+    try:
+        return recover(target)
+    except ConflictError as error:
+        if not follows_branch or error.kind is not ErrorKind.NOT_ALLOWED:
+            raise
+        return follow_branch(target)
 
 
 def _last_run(basis: RunBasis) -> int | None:

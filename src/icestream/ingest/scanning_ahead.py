@@ -141,8 +141,10 @@ def _scan_all(
         if isinstance(scanned, ScanFailure):
             found.unreadable[scanned.url] = scanned.reason
         else:
+            facts = facts_of(scanned, archive)
             found.cost += scanned.cost
-            found.facts.append(facts_of(scanned, archive))
+            found.facts.append(facts)
+            progress.advance(0, references=facts.num_references)
     return found
 
 
@@ -162,9 +164,7 @@ def _scanned(urls: Sequence[str], job: ScanJob, progress: Progress) -> Iterator[
     with ThreadPoolExecutor(_num_workers()) as pool:
         for batch in batched(urls, _FILES_AHEAD, strict=False):
             for found in pool.map(timed, batch):
-                is_broken = isinstance(found.file, ScanFailure)
-                references = 0 if isinstance(found.file, ScanFailure) else found.file.num_references
-                progress.advance(references=references, set_aside=int(is_broken))
+                progress.advance(set_aside=int(isinstance(found.file, ScanFailure)))
                 yield found
 
 

@@ -30,6 +30,8 @@ class UndoInput:
     now: ArchiveState
     commit_before: int | None = None
     """The number of the last run before it that committed to the repository."""
+    present: frozenset[str] = frozenset()
+    """URLs of files that there are, as far as listings tell."""
     ingested_since: frozenset[str] = frozenset()
     """URLs of files that later runs ingested as new."""
 
@@ -143,9 +145,7 @@ def with_vanished(
     """
     if policy is OnVanished.REMOVE:
         return state
-    aside = {file.url for file in given.now.aside}
-    gone = undo.restored - {*given.after.files.urls} - aside
-    return replace(state, vanished=state.vanished | gone)
+    return replace(state, vanished=state.vanished | (undo.restored - given.present))
 
 
 def _undone(given: UndoInput, undo: Undo) -> list[AsideFile]:
@@ -160,7 +160,7 @@ def _undone(given: UndoInput, undo: Undo) -> list[AsideFile]:
         for file in given.now.aside
         if file.url in undo.files
     }
-    return [*(failed | found).values()]
+    return [file for url, file in (failed | found).items() if url in given.present]
 
 
 # -- attributes that only files tell which are gone -----------------------------------------------

@@ -30,6 +30,7 @@ from icestream.ingest.held_references import (
     needed_files,
     with_held_copies,
 )
+from icestream.ingest.inventory import known_files
 from icestream.ingest.opened_archives import OpenedArchive, Places, find_archive
 from icestream.ingest.placement.placing import groups_of, plan_placement
 from icestream.ingest.placement.problems import raise_problems
@@ -260,6 +261,7 @@ def _given(
         commit_before=before[0].last_commit if before else None,
         after=decode_state(_checkpoint(opened, record).state),
         now=state_of(basis),
+        present=frozenset(known_files(opened.ledger.inventory).column("url").to_pylist()),
         ingested_since=frozenset(
             url for one in later for url in _urls_of(opened, one, FileStatus.INGESTED)
         ),
@@ -359,7 +361,7 @@ class _Planner:
                     held[path][url] = Wanted(holdings, file, offset, update.num_new)
                     continue
                 self._require_source(url, path)
-                lacking |= set() if is_copy else {url}  # copies are made when they are written
+                lacking.add(url)
         scanned = {
             path: {url: one for url, one in found.items() if url not in lacking}
             for path, found in held.items()

@@ -25,6 +25,10 @@ _FEW_TEXTS_PER_ROW = 64
 _BLOCK = 2**16
 _PROBE = 2**14
 _PACKING_LEVEL = 1
+_SMALL_POOL = 16
+"""Texts that travel as they are: a stream of Arrow takes longer to begin than they do."""
+
+type PackedPool = bytes | list[str]
 
 
 def encode_texts(
@@ -168,8 +172,11 @@ def patch_texts(
     return patched, pool
 
 
-def pack_pool(pool: pa.ChunkedArray) -> bytes:
-    """Return the texts of a pool as few bytes, to be sent elsewhere."""
+def pack_pool(pool: pa.ChunkedArray) -> PackedPool:
+    """Return the texts of a pool in little room, to be sent elsewhere."""
+    if len(pool) <= _SMALL_POOL:
+        texts: list[str] = pool.to_pylist()
+        return texts
     packed = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", _PACKING_LEVEL))
     table = pa.table({"texts": pool})
@@ -179,8 +186,10 @@ def pack_pool(pool: pa.ChunkedArray) -> bytes:
     return content
 
 
-def unpack_pool(packed: bytes) -> pa.ChunkedArray:
+def unpack_pool(packed: PackedPool) -> pa.ChunkedArray:
     """Return the pool that `pack_pool` packed."""
+    if isinstance(packed, list):
+        return pa.chunked_array([pa.array(packed, pa.large_string())]) if packed else NO_POOL
     return pa.ipc.open_stream(packed).read_all()["texts"]
 
 

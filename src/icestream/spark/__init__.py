@@ -1,6 +1,6 @@
 """Jobs on Spark: DataFrames in, commits out. The only folder that imports pyspark."""
 
-from icestream.ingest.array_derivation.declarations import ArrayDerivation, ArrayPlace
+from icestream.ingest.array_derivation.declarations import ArrayDerivation, ArrayPlace, Period
 from icestream.ingest.array_derivation.ledger_side import create_derived_array
 from icestream.spark.arrays import read_array
 from icestream.spark.cells.grids import CellQuery
@@ -22,6 +22,7 @@ __all__ = [
     "ArrayPlaces",
     "CellQuery",
     "CommitWords",
+    "Period",
     "SparkEngine",
     "VersionName",
     "add_data",

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from icestream.errors import IcestreamError, InternalError
+from icestream.errors import IcestreamError
 from icestream.ingest.engines.protocol import (
     Destinations,
     ScannedReferences,
@@ -42,6 +41,7 @@ from icestream.ingest.progress import Progress
 from icestream.model.chunk_tables import ChunkTable
 from icestream.repository.staged.cells import WrittenCell
 from icestream.repository.staged.writing import write_cell
+from icestream.spark.job_failures import translated_failures
 from icestream.spark.task_environments import TaskEnvironment
 from icestream.spark.watched_jobs import Tally, watched
 
@@ -170,7 +170,8 @@ class SparkEngine:
         if not items:
             return []
         rows = self._spark.sparkContext.parallelize(items, len(items))
-        answers = rows.map(self._task(_attempt, work)).collect()
+        with translated_failures():
+            answers = rows.map(self._task(_attempt, work)).collect()
         return [_loaded(payload, is_error=is_error) for is_error, payload in answers]
 
     def _task(self, work: Callable[..., Any], *given: Any) -> Callable[[Any], Any]:
@@ -317,11 +318,8 @@ def _collect(frame: DataFrame) -> pa.Table:
     Raises:
         InternalError: A task failed for a reason that is no error of this package.
     """
-    try:
+    with translated_failures():
         table: pa.Table = frame.toArrow()
-    except PySparkException as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise InternalError(f"a Spark job failed: {lines[-1]} (its log has all of it)") from error
     return table
 
 

@@ -298,6 +298,7 @@ def _set_title(path: Path, title: str) -> None:
     stat = path.stat()
     with h5py.File(path, "r+") as file:
         file.attrs["title"] = title
+        file.attrs["comment"] = title
         file["sst"].attrs["long_name"] = title
     os.utime(path, (stat.st_atime, stat.st_mtime))
 

@@ -21,6 +21,9 @@ import icestream as ice
 from icestream.errors import ConflictError, InvalidInputError
 from icestream.repository.repository import Repository
 from icestream.spark import CellQuery, CommitWords, read_array, write_array, write_references
+from icestream.spark.writes.reference_jobs import write_reference_rows
+from icestream.spark.writes.references import ReferenceWriting
+from icestream.spark.writes.targets import WriteTarget
 from icestream.storage import local_filesystem_storage
 
 # tasks do not find this module, so its functions go along with them
@@ -241,3 +244,51 @@ def test_bad_references_are_named_and_nothing_is_written(
     with pytest.raises(PySparkException, match="ftp://nowhere/x"):
         save(wrong, tmp_path / "repo", table="refs")
     assert messages(repo)[0] == "an empty array"
+
+
+def test_executors_write_the_manifests_of_arrays_that_get_many(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    data = tmp_path / "data.bin"
+    repo = virtual_repository(tmp_path / "repo", data)
+    config = repo.config
+    config.manifest = ice.ManifestConfig(
+        splitting=ice.ManifestSplittingConfig.from_dict(
+            {ice.ManifestSplitCondition.AnyArray(): {ice.ManifestSplitDimCondition.Any(): 8}}
+        )
+    )
+    repo = repo.reopen(config)
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="few", shape=(2,), chunks=(1,), dtype="i1")
+    session.store.set_virtual_ref("v/c/0", f"file://{data}", 80, 40)
+    session.store.set_virtual_ref("v/c/39", f"file://{data}", 0, 40)
+    session.commit("something is there")
+    wanted = references(spark, data).where("chunk[0] BETWEEN 0 AND 30")
+    few = wanted.where("chunk[0] = 1").withColumns({"array": F.lit("/few"), "length": F.lit(1)})
+    writing = ReferenceWriting(WriteTarget.of(repo, "main"))
+
+    snapshot = write_reference_rows(
+        wanted.unionByName(few), writing, CommitWords(message="many"), large=10
+    )
+
+    assert repo.lookup_branch("main") == snapshot
+    array = zarr.open_array(repo.readonly_session("main").store, path="v")
+    expected = np.arange(400)
+    expected[310:] = 0
+    expected[390:] = np.arange(10)
+    assert np.array_equal(np.asarray(array[:]), expected)
+    assert len(repo.readonly_session("main").reference_table("/few")) == 1
+    written = {tuple(m.arrays) for m in repo.list_manifests(branch="main")}
+    assert len(repo.list_manifests(branch="main")) == 6
+    assert ("/v",) in written
+    (diff,) = repo.diff(
+        from_snapshot_id=writing.target.pinned.snapshot_id, to_branch="main"
+    ).updated_chunks["/v"][:1]
+    assert diff == [0]
+    with pytest.raises(InvalidInputError, match="two new references for chunk"):
+        write_reference_rows(
+            wanted.unionByName(wanted).repartition(3),
+            ReferenceWriting(WriteTarget.of(repo, "main")),
+            CommitWords(),
+            large=10,
+        )

@@ -22,7 +22,7 @@ def test_facts_pickle_without_references():
         received.values["/time"].values.tolist()
         == facts_of(file, TIME).values["/time"].values.tolist()
     )
-    assert received.num_references == 2 * 4 + 3
+    assert received.num_references == 2 * 4
 
 
 def test_a_placement_pickles():

@@ -61,7 +61,7 @@ def test_when_all_files_go_nothing_stays():
 def test_references_are_counted_by_array():
     files = columns([daily_file(0, steps=3)], TIME)
     assert files.arrays["/sst"].num_references.tolist() == [12]
-    assert files.num_references.tolist() == [15]
+    assert files.num_references.tolist() == [12]
 
 
 def test_files_may_have_no_identity_but_their_size():

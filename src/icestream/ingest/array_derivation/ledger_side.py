@@ -97,8 +97,15 @@ def array_ledger(workspace: Workspace, dataset: Dataset) -> ArchiveLedger:
         NotFoundError: The versions of its input are not in this workspace.
     """
     [versions] = workspace.inputs_of(dataset)
-    # no archive has such a name, so their runs on one branch are told apart
-    return ArchiveLedger(f"array/{derivation_of(dataset).name}", versions, dataset)
+    return ArchiveLedger(run_name(derivation_of(dataset).name), versions, dataset)
+
+
+def run_name(name: str) -> str:
+    """Return what snapshots call the pulls of a derived array.
+
+    No archive has such a name, so that on one branch their runs are told apart.
+    """
+    return f"array/{name}"
 
 
 def record_version(versions: Dataset, info: SnapshotInfo) -> None:

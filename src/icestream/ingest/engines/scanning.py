@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from icestream.errors import IcestreamError, InvalidInputError
 from icestream.ingest.declaration.archives import Archive, any_matches
@@ -157,15 +158,28 @@ def _tables(
     ordinal: int, file: ScannedFile, job: ScanJob, copied: AbstractSet[str]
 ) -> Iterator[tuple[int, str, ChunkTable]]:
     """Yield the references of a file by array, with locations as the repository stores them."""
+    known: dict[str, pa.ChunkedArray] = {}
     for path, array in file.arrays.items():
         table = array.references
         is_left_out = any_matches(job.archive.drop, path)
         if is_left_out or path in copied or not len(table):
             continue
         if len(table.locations):
-            locations = job.containers.stored_texts(table.locations, relative=None, validate=True)
+            locations = _stored_locations(table.locations, known, job.containers)
             table = replace_columns(table, locations=locations)
         yield ordinal, path, table
+
+
+def _stored_locations(
+    pool: pa.ChunkedArray, known: dict[str, pa.ChunkedArray], containers: ContainerSet
+) -> pa.ChunkedArray:
+    """Return locations as the repository stores them; all arrays of a file have mostly one."""
+    if len(pool) > 1:
+        return containers.stored_texts(pool, relative=None, validate=True)
+    location = pool[0].as_py()
+    if location not in known:
+        known[location] = containers.stored_texts(pool, relative=None, validate=True)
+    return known[location]
 
 
 def blobs_of(tables: Iterable[tuple[int, str, ChunkTable]]) -> Iterator[ReferenceBlob]:

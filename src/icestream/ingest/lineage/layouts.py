@@ -151,9 +151,9 @@ def _placed(columns: Sequence[Sequence[str]], sizes: Mapping[str, Size]) -> dict
         width = max(sizes[slot].width for slot in column)
         y = MARGIN + (max(heights) - height) / 2
         for slot in column:
-            size = sizes[slot]
-            boxes[slot] = Box(x, y, size.width or width, size.height)
-            y += size.height + ROW_GAP
+            # all of one width: a line that leaves a narrow box would cross a wide one below
+            boxes[slot] = Box(x, y, width, sizes[slot].height)
+            y += sizes[slot].height + ROW_GAP
         x += width + COLUMN_GAP
     return boxes
 

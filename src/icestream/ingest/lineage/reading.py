@@ -1,11 +1,16 @@
 """The lineage of a workspace, read from its chains and from the repositories that they name."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from icestream.errors import IcestreamError, NotFoundError
-from icestream.ingest.array_derivation.ledger_side import derivation_of, is_derived_array
+from icestream.ingest.array_derivation.ledger_side import (
+    derivation_of,
+    is_derived_array,
+    last_version,
+    run_name,
+)
 from icestream.ingest.declaration.documents import decode_archive
 from icestream.ingest.lineage.graphs import Edge, Freshness, LineageGraph, Node, NodeKind
 from icestream.ingest.publishing.ledger_side import INGEST_ENGINE
@@ -161,11 +166,24 @@ class _Draft:
                 self._connect(f"source:{url}", entrance)
         for place in flow.reads:
             self._add_repository(place)
+            self._compare_versions(place, dataset_id, entrances)
             for entrance in entrances:
                 self._connect(place.node_id, entrance)
         for place in flow.writes:
             self._add_repository(place, dataset)
             self._connect(dataset_id, place.node_id)
+
+    def _compare_versions(self, place: Place, dataset_id: str, versions: Sequence[str]) -> None:
+        """Let a derived array be behind if its input has versions that it did not look at."""
+        node = self.nodes[dataset_id]
+        is_open = self.nodes[place.node_id].facts.get("snapshot") is not None
+        recorded = self.datasets.get(versions[0])
+        if not is_open or recorded is None or node.freshness is not Freshness.UP_TO_DATE:
+            return
+        newer = list(_versions_since(place, last_version(recorded), node.name))
+        if newer:
+            reason = f"{len(newer)} versions of {place.name} are not looked at yet"
+            self.nodes[dataset_id] = replace(node, freshness=Freshness.BEHIND, reason=reason)
 
     def _add(self, node_id: str, kind: NodeKind, name: str) -> None:
         self.nodes.setdefault(node_id, Node(id=node_id, kind=kind, name=name))
@@ -205,6 +223,16 @@ def _with_writer(node: Node, place: Place, writer: Dataset) -> Node:
     if node.freshness in {None, Freshness.EMPTY}:
         return replace(node, facts=facts, freshness=Freshness.UP_TO_DATE)
     return replace(node, facts=facts)
+
+
+def _versions_since(place: Place, snapshot_id: str | None, array: str) -> Iterator[str]:
+    """Yield the versions of a branch after one of them that were not made by a derived array."""
+    for info in place.open().ancestry(branch=place.branch):
+        if info.id == snapshot_id:
+            return
+        noted = info.metadata.get(METADATA_KEY)
+        if not isinstance(noted, Mapping) or noted.get("archive") != run_name(array):
+            yield info.id
 
 
 def _newest_noted(place: Place, writer: Dataset) -> tuple[int | None, StoredBlock] | None:

@@ -59,7 +59,8 @@ def write_groups(copy: WorkingCopy, updates: Updates) -> None:
             copy.put_metadata(path, document_of(_group({})))
     for path, attributes in updates.groups.items():
         there = _attributes(copy.nodes.find(path))  # others may have added some
-        copy.put_metadata(path, document_of(_group({**there, **attributes})))
+        revised = _revised(there, updates.old_groups.get(path, {}), attributes)
+        copy.put_metadata(path, document_of(_group(revised)))
 
 
 def write_copied(copy: WorkingCopy, updates: Updates) -> None:

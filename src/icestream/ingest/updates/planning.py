@@ -39,6 +39,8 @@ class Updates:
     """That must exist, parents first; their attributes are nobody's business."""
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Attributes of groups that are new or have other attributes now, parents first."""
+    old_groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What earlier runs made of these attributes."""
     arrays: Mapping[str, ArrayUpdate] = field(default_factory=dict)
     copied: Mapping[str, CopiedUpdate] = field(default_factory=dict)
     rescan: tuple[str, ...] = ()
@@ -88,6 +90,7 @@ def plan_updates(
         deleted_groups=groups.deleted,
         needed_groups=groups.needed,
         groups=groups.changed,
+        old_groups=groups.old,
         arrays={path: update for path, (update, _) in virtual.items() if not update.is_empty},
         copied={path: update for path, update in copied.items() if not update.is_empty},
         rescan=tuple(after.urls[row] for row in np.unique(lacking).tolist()),
@@ -130,15 +133,16 @@ class _GroupChanges:
     deleted: tuple[str, ...]
     needed: tuple[str, ...]
     changed: Mapping[str, Mapping[str, Any]]
+    old: Mapping[str, Mapping[str, Any]]
 
 
 def _group_changes(before: Placement, after: Placement, group: str) -> _GroupChanges:
     old, new = group_attributes(before, group), group_attributes(after, group)
     lasting = {absolute(group), *ancestors_of(absolute(group))}
+    changed = {path: found for path, found in new.items() if not are_same(found, old.get(path, {}))}
     return _GroupChanges(
         deleted=tuple(sorted(old.keys() - new.keys() - lasting, reverse=True)),
         needed=tuple(path for path, found in new.items() if not found and path not in old),
-        changed={
-            path: found for path, found in new.items() if not are_same(found, old.get(path, {}))
-        },
+        changed=changed,
+        old={path: old[path] for path in changed if path in old},
     )

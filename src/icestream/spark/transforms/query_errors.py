@@ -28,6 +28,7 @@ _HINTS = {
     "Sorting": "leave ORDER BY out: a transaction orders its records by event time, then by the"
     " other columns",
 }
+_STREAM_FAILED = "terminated with exception: "
 _SPARK_LOGGER = "SQLQueryContextLogger"
 
 
@@ -105,6 +106,7 @@ def _alias(step: SqlQueryStep) -> str:
 
 def _short(text: str) -> str:
     """Return the sentence of an error: neither plans nor stack traces."""
+    text = text.partition(_STREAM_FAILED)[2] or text
     start = _CLASS.search(text)
     sentence = text[start.start() if start else 0 :]
     for end in ("; line ", " SQLSTATE: ", "\n"):

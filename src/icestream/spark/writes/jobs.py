@@ -15,9 +15,9 @@ from icestream.spark.column_names import column
 from icestream.spark.outcomes import OUTCOME, OUTCOME_SCHEMA, opened_outcome, outcome_of
 from icestream.spark.writes.cell_rows import plan_rows
 from icestream.spark.writes.cells import CellWriting
+from icestream.spark.writes.reference_jobs import write_reference_rows
 from icestream.spark.writes.references import ReferenceWriting, check_columns
 from icestream.spark.writes.targets import CommitWords, WriteTarget
-from icestream.spark.writes.writers import Writing
 from icestream.spark.writes.written_tables import ArrayTables, join_tables
 
 _BLOCK = "block"
@@ -89,6 +89,9 @@ def write_references(
 ) -> str | None:
     """Set references to parts of foreign objects, in one commit.
 
+    Executors write the manifests of arrays that get many references; what reaches the driver is
+    small.
+
     Args:
         df: Columns of the table `refs`: array, chunk, location, byte_offset, length, and maybe
             etag and last_modified. Each chunk has one row.
@@ -107,10 +110,10 @@ def write_references(
     """
     check_columns(df.columns)
     writing = ReferenceWriting(WriteTarget.of(repo, branch), validate_containers)
-    return _commit(df.mapInArrow(_Task(writing).written, OUTCOME_SCHEMA), writing, commit)
+    return write_reference_rows(df, writing, commit or CommitWords())
 
 
-def _commit(written: DataFrame, writing: Writing, words: CommitWords | None) -> str | None:
+def _commit(written: DataFrame, writing: CellWriting, words: CommitWords | None) -> str | None:
     joined = written.mapInArrow(_Joining(writing.remedy).joined, OUTCOME_SCHEMA)
     parts = [opened_outcome(row[OUTCOME]) for row in joined.collect()]
     tables = join_tables(parts, remedy=writing.remedy)
@@ -152,15 +155,6 @@ class _CellJob:
             self.writing.plan.cells(rows)  # raises again
         flat = group[_CELL].combine_chunks().flatten().to_numpy()
         return self.writing.write_cells(flat.reshape(len(rows), -1), rows)
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    writing: Writing
-
-    def written(self, batches: Batches) -> Batches:
-        """Write the rows of a task."""
-        yield outcome_of(lambda: self.writing.write(batches))
 
 
 @dataclass(frozen=True, slots=True)

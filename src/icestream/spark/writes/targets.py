@@ -35,6 +35,11 @@ class WriteTarget:
         context, snapshot = self._base()
         return ForkSession(context, snapshot, mode=SessionMode.writable)
 
+    def session(self) -> Session:
+        """Return a session that commits to the branch if it is still where it was."""
+        context, snapshot = self._base()
+        return Session(context, snapshot, branch=self.branch, mode=SessionMode.writable)
+
     def commit(self, tables: ArrayTables, commit: "CommitWords") -> str | None:
         """Set references in one commit and return its snapshot id; None if there are none.
 
@@ -43,8 +48,7 @@ class WriteTarget:
         """
         if not tables:
             return None
-        context, snapshot = self._base()
-        session = Session(context, snapshot, branch=self.branch, mode=SessionMode.writable)
+        session = self.session()
         for path, table in tables.items():
             session._copy.put_table(path, table)  # noqa: SLF001  sessions take single references only
         solver = ConflictDetector() if commit.rebase else None

@@ -184,6 +184,8 @@ def test_the_output_may_be_in_the_repository_of_the_input(cube: Cube) -> None:
     assert pulled.num_chunks == 1
     graph = read_lineage(cube.workspace)
     assert graph.returning
+    # its own commits are no news for it
+    assert graph.by_id[find_node(graph, "monthly")].freshness is Freshness.UP_TO_DATE
 
 
 def test_the_lineage_leads_through_a_derived_array(cube: Cube) -> None:
@@ -199,6 +201,11 @@ def test_the_lineage_leads_through_a_derived_array(cube: Cube) -> None:
     }
     node = graph.by_id[find_node(graph, "monthly")]
     assert (node.kind, node.freshness) == (NodeKind.ARRAY, Freshness.UP_TO_DATE)
+    cube.change(0, 0, 0, 5)
+    graph = read_lineage(cube.workspace)
+    node = graph.by_id[find_node(graph, "monthly")]
+    assert node.freshness is Freshness.BEHIND
+    assert node.reason == f"1 versions of {cube.address} are not looked at yet"
 
 
 @pytest.mark.parametrize(
