@@ -1,4 +1,4 @@
-"""Archives of foreign files, for programs: declare one, scan it, run it.
+"""Archives of foreign files, for programs: declare one, scan it, run it, take a run back.
 
 >>> from icestream.archives import Archive, Axis, Combination, Target
 >>> archive = Archive(
@@ -33,13 +33,17 @@ from icestream.ingest.engines.protocol import Engine
 from icestream.ingest.engines.serial import SerialEngine
 from icestream.ingest.opened_archives import Places
 from icestream.ingest.progress import Progress
+from icestream.ingest.recovering import RecoveryReport, recover_archive
 from icestream.ingest.reports import ScanReport
 from icestream.ingest.run_reports import RunReport
 from icestream.ingest.runs import run_archive
 from icestream.ingest.scanning_ahead import scan_archive
+from icestream.ingest.statuses import ArchiveStatus, archive_status
+from icestream.ingest.undoing import undo_run
 
 __all__ = [
     "Archive",
+    "ArchiveStatus",
     "Axis",
     "Combination",
     "Engine",
@@ -52,13 +56,17 @@ __all__ = [
     "Places",
     "Policies",
     "Progress",
+    "RecoveryReport",
     "RunReport",
     "ScanReport",
     "SerialEngine",
     "SourcePlace",
     "Target",
+    "archive_status",
     "decode_archive",
     "encode_archive",
+    "recover_archive",
     "run_archive",
     "scan_archive",
+    "undo_run",
 ]

@@ -225,7 +225,7 @@ def _planned(
     given = _given(opened, basis, record, records)
     undo = plan_undo(given)
     if not undo.files:
-        raise _nothing_left(opened, record, undo)
+        raise _nothing_left(opened, given, undo)
     plan = _Planner(opened, given, undo, options).plan()
     options.after_step(RunStep.PLACED)
     return _Undoing(archive=opened.archive, given=given, undo=undo, plan=plan)
@@ -287,15 +287,16 @@ def _urls_of(opened: OpenedArchive, record: RunRecord, status: FileStatus) -> li
     return urls
 
 
-def _nothing_left(opened: OpenedArchive, record: RunRecord, undo: Undo) -> SessionStateError:
-    name, number = opened.archive.name, record.number
-    reason = "it brought, changed or removed no file"
-    if undo.kept:
+def _nothing_left(opened: OpenedArchive, given: UndoInput, undo: Undo) -> SessionStateError:
+    if any(file.reason == given.reason for file in given.now.aside):
+        reason = "it is already undone"
+    elif undo.kept:
         reason = f"later runs have touched all its files again ({_named(undo.kept)})"
-    elif record.counts.keys() & {FileStatus.INGESTED, FileStatus.UPDATED, FileStatus.REMOVED}:
-        reason = "it is already undone, or its files are gone"
+    else:
+        reason = "its files are gone, or it brought, changed and removed none"
     return SessionStateError(
-        f"nothing is left to undo of run {number} of {name}: {reason}", kind=ErrorKind.NOT_ALLOWED
+        f"nothing is left to undo of run {given.number} of {opened.archive.name}: {reason}",
+        kind=ErrorKind.NOT_ALLOWED,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from icestream.errors import ErrorKind, SourceError
 from icestream.ingest.archive_states import ArchiveState, AsideStatus, scan_digest
 from icestream.ingest.declaration.archives import Archive, OnChanged, OnVanished
+from icestream.ingest.declaration.documents import decode_archive
 
 _SHOWN = 3
 
@@ -49,7 +50,8 @@ def plan_work(
         include_undone: Take files up again that were undone.
 
     Raises:
-        SourceError: Files changed or vanished, and the policy is to fail then.
+        SourceError: Files changed or vanished, and the policy is to fail then; or they are gone,
+            and have to be scanned by another declaration.
     """
     placed = set(state.files.urls)
     present = set(changes.present)
@@ -62,12 +64,16 @@ def plan_work(
         _refuse("changed", [*changed, *returned], "on-changed")
     if policies.on_vanished is OnVanished.FAIL:
         _refuse("vanished", gone, "on-vanished")
-    notes = []
+    again, notes = {*changed, *returned}, []
     if scan_digest(archive) != state.declaration_digest and placed:
+        _refuse_gone((state.vanished | {*gone}) - present, archive)
         notes.append(f"the declaration has changed: all {len(present)} files are scanned again")
         again = present - (_undone(state) - placed)
-    else:
-        again = {*changed, *returned} if policies.on_changed is OnChanged.UPDATE else set()
+    elif _follows_at_last(state, archive):
+        notes.append("changes were not followed before: all files are scanned again")
+        again |= placed - _undone(state)
+    elif policies.on_changed is not OnChanged.UPDATE:
+        again = set()
     news = {*changes.added, *changes.changed} - placed
     retried = {file.url for file in state.aside if file.status is AsideStatus.SET_ASIDE} & present
     undone = _undone(state) & present if include_undone else set[str]()
@@ -83,6 +89,14 @@ def plan_work(
     )
 
 
+def _follows_at_last(state: ArchiveState, archive: Archive) -> bool:
+    """Tell whether files are followed from now on, some of which changed and were kept before."""
+    if archive.policies.on_changed is not OnChanged.UPDATE or not state.declaration:
+        return False
+    before = decode_archive(state.declaration.encode())
+    return before.policies.on_changed is OnChanged.KEEP
+
+
 def _undone(state: ArchiveState) -> set[str]:
     return {file.url for file in state.aside if file.status is AsideStatus.UNDONE}
 
@@ -90,9 +104,23 @@ def _undone(state: ArchiveState) -> set[str]:
 def _refuse(what: str, urls: Iterable[str], policy: str) -> None:
     found = sorted(urls)
     if found:
-        named = ", ".join(found[:_SHOWN]) + (" ..." if len(found) > _SHOWN else "")
         raise SourceError(
-            f"{len(found)} files have {what} since the last run ({named}), and the policy "
+            f"{len(found)} files have {what} since the last run ({_shown(found)}), and the policy "
             f"{policy} is to fail; change the policy to go on",
             kind=ErrorKind.NOT_ALLOWED,
         )
+
+
+def _refuse_gone(urls: Collection[str], archive: Archive) -> None:
+    """Refuse to keep files that would have to be scanned again, and cannot be."""
+    if urls and archive.policies.on_vanished is not OnVanished.REMOVE:
+        raise SourceError(
+            "the declaration has changed, so that all files are to be scanned again, and "
+            f"{len(urls)} of them are gone ({_shown(sorted(urls))}); declare `on-vanished: remove` "
+            "to do without them, or bring them back",
+            kind=ErrorKind.NOT_ALLOWED,
+        )
+
+
+def _shown(urls: Sequence[str]) -> str:
+    return ", ".join(urls[:_SHOWN]) + (" ..." if len(urls) > _SHOWN else "")

@@ -69,14 +69,26 @@ def on_disk(tmp_path: Path) -> ArchiveOnDisk:
     return ArchiveOnDisk(tmp_path)
 
 
+def written_as(way: str, patch: pytest.MonkeyPatch, on_disk: ArchiveOnDisk) -> ArchiveOnDisk:
+    if way == "large":
+        patch_large_arrays(patch)
+    return on_disk
+
+
 @pytest.fixture(params=["small", "large"])
+def both_ways(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, on_disk: ArchiveOnDisk
+) -> ArchiveOnDisk:
+    """An archive whose arrays are written as small ones are, and as large ones."""
+    return written_as(request.param, monkeypatch, on_disk)
+
+
+@pytest.fixture(params=["small", pytest.param("large", marks=pytest.mark.slow)])
 def either(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, on_disk: ArchiveOnDisk
 ) -> ArchiveOnDisk:
-    """An archive whose arrays are written as small ones are, or as large ones."""
-    if request.param == "large":
-        patch_large_arrays(monkeypatch)
-    return on_disk
+    """The same, where the second takes its time."""
+    return written_as(request.param, monkeypatch, on_disk)
 
 
 def daily(on_disk: ArchiveOnDisk, **settings: Any) -> Archive:
@@ -222,24 +234,24 @@ def assert_as_at_once(on_disk: ArchiveOnDisk, archive: Archive) -> None:
 # -- files that change -----------------------------------------------------------------------------
 
 
-def test_a_changed_file_has_both_etags_in_the_ledger(either: ArchiveOnDisk) -> None:
-    archive = daily(either)
-    paths = write_days(either.files, range(5), SMALL)
-    either.run(archive)
-    name = path_of(either.files, 2).name
+def test_a_changed_file_has_both_etags_in_the_ledger(both_ways: ArchiveOnDisk) -> None:
+    archive = daily(both_ways)
+    paths = write_days(both_ways.files, range(5), SMALL)
+    both_ways.run(archive)
+    name = path_of(both_ways.files, 2).name
     _, _, etag, _, _ = last_rows(archive)[name]
-    change_day(either.files, 2, SMALL)
+    change_day(both_ways.files, 2, SMALL)
     with pytest.raises(ObjectChangedError, match=name):
-        found_in(either)
-    report = either.run(archive)
+        found_in(both_ways)
+    report = both_ways.run(archive)
     assert (report.num_changed, report.num_scanned, report.num_references) == (1, 1, CHUNKS)
     rows = last_rows(archive)
     assert rows.keys() == {name}
     _, status, new_etag, old_etag, references = rows[name]
     assert (status, old_etag, references) == ("updated", etag, CHUNKS)
     assert new_etag not in {None, etag}
-    xr.testing.assert_equal(found_in(either), opened_files(paths))
-    assert_nothing_follows(either, archive)
+    xr.testing.assert_equal(found_in(both_ways), opened_files(paths))
+    assert_nothing_follows(both_ways, archive)
 
 
 def test_a_changed_file_may_be_left_as_it_was(on_disk: ArchiveOnDisk) -> None:
@@ -253,6 +265,10 @@ def test_a_changed_file_may_be_left_as_it_was(on_disk: ArchiveOnDisk) -> None:
     assert versions(archive)[0] == tip
     assert statuses(archive) == {path_of(on_disk.files, 1).name: "changed"}
     assert_nothing_follows(on_disk, archive)
+    # who changes his mind gets what was not followed
+    on_disk.run(daily(on_disk))
+    xr.testing.assert_equal(found_in(on_disk), opened_files(on_disk.files.glob("*.nc")))
+    assert_nothing_follows(on_disk, daily(on_disk))
 
 
 def test_a_changed_file_may_be_a_failure(on_disk: ArchiveOnDisk) -> None:
@@ -301,17 +317,17 @@ def test_a_vanished_file_that_is_kept_is_told_once(on_disk: ArchiveOnDisk) -> No
     assert_nothing_follows(on_disk, archive)
 
 
-def test_a_vanished_file_is_removed_where_that_is_the_policy(either: ArchiveOnDisk) -> None:
-    archive = daily(either, policies={"on_vanished": OnVanished.REMOVE})
-    paths = write_days(either.files, range(5), SMALL)
-    either.run(archive)
+def test_a_vanished_file_is_removed_where_that_is_the_policy(both_ways: ArchiveOnDisk) -> None:
+    archive = daily(both_ways, policies={"on_vanished": OnVanished.REMOVE})
+    paths = write_days(both_ways.files, range(5), SMALL)
+    both_ways.run(archive)
     gone = paths.pop(1)
     gone.unlink()
-    assert either.run(archive).num_vanished == 1
+    assert both_ways.run(archive).num_vanished == 1
     assert statuses(archive) == {gone.name: "removed"}
-    xr.testing.assert_equal(found_in(either), opened_files(paths))
-    assert_as_at_once(either, archive)
-    assert_nothing_follows(either, archive)
+    xr.testing.assert_equal(found_in(both_ways), opened_files(paths))
+    assert_as_at_once(both_ways, archive)
+    assert_nothing_follows(both_ways, archive)
 
 
 def test_a_vanished_file_may_be_a_failure(on_disk: ArchiveOnDisk) -> None:
@@ -428,22 +444,22 @@ def test_files_that_disagree_are_set_aside_where_that_is_the_policy(either: Arch
     assert assert_nothing_follows(either, archive).num_set_aside == 1
 
 
-def test_files_that_disagree_are_copied_where_that_is_the_policy(either: ArchiveOnDisk) -> None:
-    archive = daily(either, policies={"on_mismatch": OnMismatch.MATERIALISE})
-    paths = write_days(either.files, [0, 1, 4, 5], SMALL)
-    either.run(archive)
-    paths += write_days(either.files, [2, 6], OTHER_CHUNKS)
-    either.run(archive)
-    xr.testing.assert_equal(found_in(either), opened_files(paths))
-    paths += write_days(either.files, [3], SMALL)
-    report = either.run(archive)
+def test_files_that_disagree_are_copied_where_that_is_the_policy(both_ways: ArchiveOnDisk) -> None:
+    archive = daily(both_ways, policies={"on_mismatch": OnMismatch.MATERIALISE})
+    paths = write_days(both_ways.files, [0, 1, 4, 5], SMALL)
+    both_ways.run(archive)
+    paths += write_days(both_ways.files, [2, 6], OTHER_CHUNKS)
+    both_ways.run(archive)
+    xr.testing.assert_equal(found_in(both_ways), opened_files(paths))
+    paths += write_days(both_ways.files, [3], SMALL)
+    report = both_ways.run(archive)
     assert report.num_scanned == 1
-    xr.testing.assert_equal(found_in(either), opened_files(paths))
-    references = either.ours().readonly_session("main").reference_table("/sst")
+    xr.testing.assert_equal(found_in(both_ways), opened_files(paths))
+    references = both_ways.ours().readonly_session("main").reference_table("/sst")
     kinds = [type(references.ref(row)) for row in range(len(references))]
     assert kinds.count(VirtualRef) == 5 * CHUNKS
     assert kinds.count(InlineRef) + kinds.count(NativeRef) == 2 * CHUNKS
-    assert_nothing_follows(either, archive)
+    assert_nothing_follows(both_ways, archive)
 
 
 def test_each_era_has_a_group(either: ArchiveOnDisk) -> None:
@@ -531,6 +547,19 @@ def test_another_declaration_looks_at_all_files_again(either: ArchiveOnDisk) -> 
     results_of(daily(either))
 
 
+def test_files_that_are_gone_cannot_follow_another_declaration(on_disk: ArchiveOnDisk) -> None:
+    both = Form(shape=(4, 6), chunks=(2, 3), variables=("sst", "ice"))
+    paths = write_days(on_disk.files, range(3), both)
+    on_disk.run(daily(on_disk))
+    gone = paths.pop(1)
+    gone.unlink()
+    on_disk.run(daily(on_disk))
+    with pytest.raises(SourceError, match=f"{gone.name}.*on-vanished"):
+        on_disk.run(daily(on_disk, drop=("ice",)))
+    on_disk.run(daily(on_disk, drop=("ice",), policies={"on_vanished": OnVanished.REMOVE}))
+    xr.testing.assert_equal(found_in(on_disk), opened_files(paths).drop_vars("ice"))
+
+
 def test_another_policy_is_no_reason_to_scan(on_disk: ArchiveOnDisk) -> None:
     write_days(on_disk.files, range(3), SMALL)
     on_disk.run(daily(on_disk))
@@ -600,20 +629,20 @@ def sorted_by_time(paths: list[Path]) -> xr.Dataset:
     return opened_files(paths).sortby("time")
 
 
-def test_tiles_are_put_along_two_dimensions(either: ArchiveOnDisk) -> None:
-    archive = combined(either, Axis(dimension="time"), Axis(dimension="lat"))
+def test_tiles_are_put_along_two_dimensions(both_ways: ArchiveOnDisk) -> None:
+    archive = combined(both_ways, Axis(dimension="time"), Axis(dimension="lat"))
     north, south = slice(2, 6), slice(0, 2)
     paths: list[Path] = []
     for number, rows in [(0, north), (2, north), (2, south), (0, south), (1, north), (1, south)]:
-        paths.append(write_tile(either, "sst", number, rows))
-        either.run(archive)
+        paths.append(write_tile(both_ways, "sst", number, rows))
+        both_ways.run(archive)
         truth = xr.combine_by_coords(
             [xr.load_dataset(path, engine="h5netcdf") for path in paths],
             join="outer",
             combine_attrs="override",
         )
-        xr.testing.assert_equal(found_in(either), truth)
-    assert_as_at_once(either, archive)
+        xr.testing.assert_equal(found_in(both_ways), truth)
+    assert_as_at_once(both_ways, archive)
 
 
 def test_names_tell_a_dimension_that_files_lack(either: ArchiveOnDisk) -> None:

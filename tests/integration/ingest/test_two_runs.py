@@ -120,12 +120,12 @@ def test_two_processes_publish_once(world: World) -> None:
 # -- without it ------------------------------------------------------------------------------------
 
 BEFORE_COMMIT = [
-    RunStep.RECOVERED,
+    pytest.param(RunStep.RECOVERED, marks=pytest.mark.slow),
     RunStep.LISTED,
     RunStep.INVENTORIED,
-    RunStep.SCANNED,
+    pytest.param(RunStep.SCANNED, marks=pytest.mark.slow),
     RunStep.PLACED,
-    RunStep.CELLS_WRITTEN,
+    pytest.param(RunStep.CELLS_WRITTEN, marks=pytest.mark.slow),
     RunStep.BLOCK_PREPARED,
 ]
 
@@ -187,7 +187,7 @@ def grown(world: World, request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     return world
 
 
-@pytest.mark.parametrize("step", [RunStep.PLACED, RunStep.CELLS_WRITTEN, RunStep.BLOCK_PREPARED])
+@pytest.mark.parametrize("step", [RunStep.PLACED, RunStep.BLOCK_PREPARED])
 def test_a_commit_of_another_writer_and_a_run_are_both_there(grown: World, step: RunStep) -> None:
     report = grown.interrupted(step, lambda: grown.edit(make_other_array))
     assert report.run == 2

@@ -356,13 +356,16 @@ def test_a_dry_run_tells_and_changes_nothing(life: Life) -> None:
 def test_nothing_is_undone_twice(life: Life) -> None:
     life.grow(0, 1)
     life.grow(2)
-    life.undo(2)
-    with pytest.raises(SessionStateError, match="run 2 of sst: it is already undone"):
-        life.undo(2)
-    with pytest.raises(SessionStateError, match="run 3 of sst took another one back"):
-        life.undo(3)
-    with pytest.raises(NotFoundError, match="no run 4: there are runs 1 to 3"):
+    change_day(life.files, 1, SMALL)
+    life.run()
+    for number in (2, 3):
+        life.undo(number)
+        with pytest.raises(SessionStateError, match=f"run {number} of sst: it is already undone"):
+            life.undo(number)
+    with pytest.raises(SessionStateError, match="run 4 of sst took another one back"):
         life.undo(4)
+    with pytest.raises(NotFoundError, match="no run 6: there are runs 1 to 5"):
+        life.undo(6)
 
 
 def test_files_that_were_taken_in_again_belong_to_the_later_run(life: Life) -> None:

@@ -251,44 +251,44 @@ def test_executors_write_the_manifests_of_arrays_that_get_many(
 ) -> None:
     data = tmp_path / "data.bin"
     repo = virtual_repository(tmp_path / "repo", data)
+    pieces = {ice.ManifestSplitDimCondition.Any(): 5_000}
+    splits: dict[Any, Any] = {ice.ManifestSplitCondition.AnyArray(): pieces}
     config = repo.config
-    config.manifest = ice.ManifestConfig(
-        splitting=ice.ManifestSplittingConfig.from_dict(
-            {ice.ManifestSplitCondition.AnyArray(): {ice.ManifestSplitDimCondition.Any(): 8}}
-        )
-    )
+    config.manifest = ice.ManifestConfig(splitting=ice.ManifestSplittingConfig.from_dict(splits))
     repo = repo.reopen(config)
     session = repo.writable_session("main")
-    zarr.create_array(session.store, name="few", shape=(2,), chunks=(1,), dtype="i1")
-    session.store.set_virtual_ref("v/c/0", f"file://{data}", 80, 40)
-    session.store.set_virtual_ref("v/c/39", f"file://{data}", 0, 40)
-    session.commit("something is there")
-    wanted = references(spark, data).where("chunk[0] BETWEEN 0 AND 30")
-    few = wanted.where("chunk[0] = 1").withColumns({"array": F.lit("/few"), "length": F.lit(1)})
+    zarr.create_array(
+        session.store, name="big", shape=(30_000,), chunks=(1,), dtype="i1", compressors=None
+    )
+    session.store.set_virtual_ref("big/c/0", f"file://{data}", 4, 1)
+    session.store.set_virtual_ref("big/c/29999", f"file://{data}", 4, 1)
+    session.commit("an array with two chunks")
+    many = spark.range(12_000).select(
+        F.lit("/big").alias("array"),
+        F.array("id").alias("chunk"),
+        F.lit(f"file://{data}").alias("location"),
+        F.when(F.col("id") % 2 == 0, 0).otherwise(8).alias("byte_offset"),
+        F.lit(1).alias("length"),
+    )
+    rows = many.unionByName(references(spark, data).where("chunk[0] = 3")).repartition(3)
     writing = ReferenceWriting(WriteTarget.of(repo, "main"))
 
-    snapshot = write_reference_rows(
-        wanted.unionByName(few), writing, CommitWords(message="many"), large=10
-    )
+    snapshot = write_reference_rows(rows, writing, CommitWords(message="many"), large=10_000)
 
     assert repo.lookup_branch("main") == snapshot
-    array = zarr.open_array(repo.readonly_session("main").store, path="v")
-    expected = np.arange(400)
-    expected[310:] = 0
-    expected[390:] = np.arange(10)
-    assert np.array_equal(np.asarray(array[:]), expected)
-    assert len(repo.readonly_session("main").reference_table("/few")) == 1
-    written = {tuple(m.arrays) for m in repo.list_manifests(branch="main")}
-    assert len(repo.list_manifests(branch="main")) == 6
-    assert ("/v",) in written
-    (diff,) = repo.diff(
-        from_snapshot_id=writing.target.pinned.snapshot_id, to_branch="main"
-    ).updated_chunks["/v"][:1]
-    assert diff == [0]
+    store = repo.readonly_session("main").store
+    expected = np.where(np.arange(30_000) % 2, 2, 0)
+    expected[12_000:] = [0] * 17_999 + [1]
+    assert np.array_equal(np.asarray(zarr.open_array(store, path="big")[:]), expected)
+    assert np.asarray(zarr.open_array(store, path="v")[30:40]).tolist() == [*range(30, 40)]
+    counts = sorted(m.references for m in repo.list_manifests(branch="main") if "/big" in m.arrays)
+    assert counts == [1, 2_000, 5_000, 5_000]
+    diff = repo.diff(from_snapshot_id=writing.target.pinned.snapshot_id, to_branch="main")
+    assert {path: len(chunks) for path, chunks in diff.updated_chunks.items()} == {
+        "/big": 12_000,
+        "/v": 1,
+    }
+    twice = ReferenceWriting(WriteTarget.of(repo, "main"))
     with pytest.raises(InvalidInputError, match="two new references for chunk"):
-        write_reference_rows(
-            wanted.unionByName(wanted).repartition(3),
-            ReferenceWriting(WriteTarget.of(repo, "main")),
-            CommitWords(),
-            large=10,
-        )
+        write_reference_rows(many.unionByName(many), twice, CommitWords(), large=10_000)
+    assert repo.lookup_branch("main") == snapshot

@@ -186,7 +186,7 @@ def test_status_lists_runs_and_files_with_reasons(run, declaration: Path, folder
     run("archive", "run", str(declaration))
     ran = run("archive", "status", str(declaration))
     assert ran.exit_code == 0
-    assert "sst: 3 files, 1 runs" in ran.stdout
+    assert "sst: 3 files with 12 references, 1 runs" in ran.stdout
     assert "3 ingested" in ran.stdout
 
     write_days(folder, [3])
@@ -244,6 +244,27 @@ def test_a_run_that_there_is_not_cannot_be_undone(run, declaration: Path):
     assert (before.exit_code, after.exit_code) == (3, 3)
     assert "was never ingested" in before.stderr
     assert "there are runs 1 to 1" in after.stderr
+
+
+# -- recover --------------------------------------------------------------------------------------
+
+
+def test_the_ledger_follows_a_branch_that_was_moved_back(
+    run, declaration: Path, folder: Path, tmp_path: Path
+):
+    run("archive", "run", str(declaration))
+    write_days(folder, [3])
+    run("archive", "run", str(declaration))
+    first = run("archive", "status", str(declaration), "-o", "json").data["runs"][1]["snapshot"]
+    run("branch", "reset", str(tmp_path / "repo"), "main", first)
+
+    refused = run("archive", "recover", str(declaration))
+    assert refused.exit_code == 4
+    assert "archive recover --follow-branch" in refused.stderr
+    followed = run("archive", "recover", str(declaration), "--follow-branch")
+    assert followed.exit_code == 0
+    assert "the ledger now follows the repository, up to run 1" in followed.stdout
+    assert run("archive", "run", str(declaration), "-o", "json").data["num_new"] == 1
 
 
 # -- watch ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from icestream.ingest.declaration.archives import (
     Policies,
     Target,
 )
+from icestream.ingest.declaration.documents import encode_archive
 from icestream.ingest.facts import FileFacts
 from icestream.ingest.file_columns import gather
 from icestream.ingest.work_plans import SourceChanges, Work, plan_work
@@ -43,6 +44,7 @@ def work_of(
         aside=aside,
         vanished=frozenset(vanished),
         declaration_digest=others.pop("digest", scan_digest(archive)),
+        declaration=others.pop("declaration", ""),
     )
     known = {*placed, *(file.url for file in aside)}
     changes = SourceChanges(
@@ -131,9 +133,36 @@ def test_undone_files_wait_until_they_change_or_are_asked_for():
     assert work_of("ab", "abx", aside=undone, include_undone=True).to_scan == ("x",)
 
 
+def test_files_that_are_again_what_they_were_wait_too():
+    restored = (AsideFile("b", AsideStatus.UNDONE, "run 2 was undone"),)
+
+    assert work_of("ab", "ab", aside=restored).to_scan == ()
+    assert work_of("ab", "ab", aside=restored, include_undone=True).to_scan == ("b",)
+    # what is known of them was found out by the other declaration
+    assert work_of("ab", "ab", aside=restored, digest="of another").to_scan == ("a", "b")
+
+
 def test_another_declaration_means_to_scan_everything_again():
     undone = (AsideFile("x", AsideStatus.UNDONE, "run 2 was undone"),)
     work = work_of("ab", "abx", aside=undone, digest="of another")
 
     assert work.to_scan == ("a", "b")
     assert "declaration" in work.notes[0]
+
+
+def test_files_that_are_gone_cannot_be_scanned_by_another_declaration():
+    with pytest.raises(SourceError, match=r"\(c, d\).*on-vanished"):
+        work_of("abcd", "ab", vanished="c", digest="of another")
+    archive = archive_with(on_vanished=OnVanished.REMOVE)
+    work = work_of("abcd", "ab", vanished="c", digest="of another", archive=archive)
+
+    assert (work.to_scan, work.removed) == (("a", "b"), frozenset("cd"))
+
+
+def test_changes_that_were_kept_are_followed_when_the_policy_is_another():
+    undone = (AsideFile("b", AsideStatus.UNDONE, "run 2 was undone"),)
+    keeping = encode_archive(archive_with(on_changed=OnChanged.KEEP)).decode()
+
+    assert work_of("abc", "abc", aside=undone, declaration=keeping).to_scan == ("a", "c")
+    following = encode_archive(archive_with()).decode()
+    assert work_of("abc", "abc", aside=undone, declaration=following).to_scan == ()

@@ -1,5 +1,6 @@
 """Chunks of a derived array, computed one by one: on executors, or in this process."""
 
+import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from icestream.spark.derived_arrays.inputs import InputArray
 from icestream.spark.derived_arrays.reductions import reduced, result_type
 from icestream.spark.outcomes import OUTCOME, OUTCOME_SCHEMA, opened_outcome, outcome_of
 from icestream.spark.pinned import PinnedRepository
+from icestream.spark.task_environments import TaskEnvironment
 from icestream.spark.writes.written_tables import ArrayTables, join_tables
 
 _TASKS_PER_CORE = 4
@@ -137,7 +139,8 @@ def compute_chunks(computation: Computation, chunks: UInt32, spark: Spark) -> Co
     tasks = min(len(wanted), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     rows = pa.table({"chunk": pa.array(wanted, pa.list_(pa.int64()))})
     frame = spark.createDataFrame(rows).repartition(tasks)
-    found = frame.mapInArrow(computation.outcomes, OUTCOME_SCHEMA).collect()
+    work = TaskEnvironment.of(os.environ).around(computation.outcomes)
+    found = frame.mapInArrow(work, OUTCOME_SCHEMA).collect()
     return _joined([opened_outcome(row[OUTCOME]) for row in found])
 
 

@@ -1,5 +1,6 @@
 """Writes to a repository that is open already, with its credentials in the tasks."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from icestream.repository.repository import Repository
 from icestream.spark.cells.grids import CellQuery
 from icestream.spark.column_names import column
 from icestream.spark.outcomes import OUTCOME, OUTCOME_SCHEMA, opened_outcome, outcome_of
+from icestream.spark.task_environments import TaskEnvironment
 from icestream.spark.writes.cell_rows import plan_rows
 from icestream.spark.writes.cells import CellWriting
 from icestream.spark.writes.reference_jobs import write_reference_rows
@@ -69,10 +71,12 @@ def write_array(
     with_cells = (
         StructType([*numbered.schema]).add(_BLOCK, LongType()).add(_CELL, ArrayType(LongType()))
     )
+    environment = TaskEnvironment.of(os.environ)
     located = numbered.mapInArrow(job.located, with_cells)
 
     def write_group(group: pa.Table) -> pa.Table:
         # no method: Spark counts the arguments of those with self
+        environment.apply(os.environ)
         return pa.Table.from_batches([outcome_of(lambda: job.write(group))])
 
     written = located.groupBy(_BLOCK).applyInArrow(write_group, OUTCOME_SCHEMA)

@@ -6,6 +6,7 @@ What arrays get in small numbers, or share manifests for, goes through the sessi
 """
 
 import math
+import os
 import pickle
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ from icestream.repository.staged.planning import plan_cells
 from icestream.repository.staged.publishing import publish_staged, split_into_commits
 from icestream.repository.staged.writing import write_cell
 from icestream.spark.outcomes import OUTCOME, OUTCOME_SCHEMA, opened_outcome, outcome_of
+from icestream.spark.task_environments import TaskEnvironment
 from icestream.spark.writes.references import ReferenceWriting
 from icestream.spark.writes.targets import CommitWords
 from icestream.spark.writes.written_tables import ArrayTables, join_tables
@@ -60,7 +62,8 @@ def write_reference_rows(
         words: Of the commit. Large arrays are never rebased.
         large: From how many references on executors write the manifests of an array.
     """
-    with _kept(df.mapInArrow(_Tabling(writing).tabled, _TABLED)) as tabled:
+    environment = TaskEnvironment.of(os.environ)
+    with _kept(df.mapInArrow(environment.around(_Tabling(writing).tabled), _TABLED)) as tabled:
         boxes = _boxes(tabled)
         session = writing.target.session()
         staged = [path for path, found in boxes.items() if _is_large(session, path, found, large)]
@@ -159,7 +162,7 @@ def _write_cells(
         announced.unionByName(routed)
         .repartition(partitions, "task")
         .sortWithinPartitions("task")
-        .mapInArrow(writing.written, OUTCOME_SCHEMA)
+        .mapInArrow(TaskEnvironment.of(os.environ).around(writing.written), OUTCOME_SCHEMA)
     )
     return [opened_outcome(row[OUTCOME]) for row in written.collect()]
 
