@@ -13,6 +13,7 @@ import zarr
 
 from benchmarks import (
     ledger_measures,
+    listing_operations,
     opening_operations,
     packing_operations,
     pipeline_operations,
@@ -167,6 +168,7 @@ OPERATIONS: dict[str, Callable[[Run], Metrics]] = {
         *opening_operations.OPERATIONS,
         *packing_operations.OPERATIONS,
         *ledger_measures.OPERATIONS,
+        *listing_operations.OPERATIONS,
         *pipeline_operations.OPERATIONS,
     )
 }

@@ -1,6 +1,7 @@
 """The measured operations of the pipeline: archives become repositories, on Spark in local mode."""
 
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ STEPS_PER_MANIFEST = 1_000
 """Each step of time is a thousand chunks: a million references per manifest."""
 
 _COORDINATES = ["time", "lat", "lon"]
-_WARM_UP_FILES = 20
+_WARM_UP_FILES = 100
 
 
 # -- real files, beside VirtualiZarr and icechunk -------------------------------------------------
@@ -122,7 +123,7 @@ def _ingest_hollow(run: Run, *, is_warm: bool) -> Metrics:
     engine = _started_engine()
     with _hollow_files(run, references // per_file, per_file) as (pattern, target):
         if is_warm:
-            _warm_up(run, engine)
+            _warm_up(run, engine, per_file)
         with _measured_tree() as costs, watched_memory() as memory:
             report = _run(_hollow_archive(pattern, target, STEPS_PER_MANIFEST), engine)
         written = folder_bytes(target / "manifests", target / "transactions")
@@ -137,9 +138,9 @@ def _ingest_hollow(run: Run, *, is_warm: bool) -> Metrics:
     }
 
 
-def _warm_up(run: Run, engine: Any) -> None:
+def _warm_up(run: Run, engine: Any, per_file: int) -> None:
     """Let Spark start its workers, and these import what they need."""
-    with _hollow_files(run, _WARM_UP_FILES, 1_000) as (pattern, target):
+    with _hollow_files(run, _WARM_UP_FILES, per_file) as (pattern, target):
         _run(_hollow_archive(pattern, target, STEPS_PER_MANIFEST), engine)
 
 
@@ -180,7 +181,7 @@ def _measured_tree() -> Iterator[Metrics]:
 @contextmanager
 def _hollow_files(run: Run, count: int, per_file: int) -> Iterator[tuple[str, Path]]:
     """Write files, and clear them and the repository away afterwards."""
-    folder = run.work / f"hollow-{count}-{per_file}"
+    folder = Path(tempfile.mkdtemp(prefix="hollow-", dir=run.work))
     write_hollow_files(folder / "files", count, per_file)
     try:
         yield f"{folder}/files/**/*.bin", folder / "repository"

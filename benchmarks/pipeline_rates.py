@@ -16,16 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zarr
 
 from benchmarks.archives import REFERENCES_PER_FILE, write_hollow_files, write_netcdf4_files
+from icestream.codec.transaction_logs import encode_transaction_log
 from icestream.ingest.archive_states import ArchiveState, decode_state, encode_state, scan_digest
 from icestream.ingest.declaration.archives import Archive, Axis, Combination, Target
 from icestream.ingest.facts import FileFacts, facts_of
 from icestream.ingest.file_columns import gather
 from icestream.ingest.placement.placing import plan_placement
 from icestream.ingest.reference_blobs import decode_references, encode_references
+from icestream.model.changed_indexes import ChangedIndexes
 from icestream.model.chunk_tables import ChunkTable, replace_columns
-from icestream.model.ids import new_node_id
+from icestream.model.ids import new_node_id, new_snapshot_id
+from icestream.model.transaction_logs import TransactionLog
 from icestream.parsers.scanning import scan_file
 from icestream.repository.repository import Repository
 from icestream.repository.staged.cells import CellTask
@@ -36,6 +40,9 @@ PARSER = "benchmarks.archives:parse_hollow_file"
 REFERENCES_PER_CELL = 1_000_000
 PER_BLOB = 10_000
 _MICROSECONDS_PER_DAY = 86_400_000_000
+_LOGGED_CELLS = 10
+_ARRAYS = 500
+_VERSIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ def main() -> None:
     """Measure, and print the table."""
     print("| step | measured | unit |\n|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="icestream-bench-") as folder:
-        for steps in (_scanning, _placing, _writing):
+        for steps in (_scanning, _placing, _writing, _committing):
             for rate in steps(Path(folder)):
                 print(f"| {rate.step} | {rate.value:,.3g} | {rate.unit} |", flush=True)
 
@@ -107,6 +114,40 @@ def _writing(folder: Path) -> Iterator[Rate]:
     yield Rate("size of manifests", size, "bytes per reference")
 
 
+def _committing(folder: Path) -> Iterator[Rate]:
+    cells = [
+        ChangedIndexes(((i * 1_000, (i + 1) * 1_000), (0, 1_000), (0, 1)), REFERENCES_PER_CELL)
+        for i in range(_LOGGED_CELLS)
+    ]
+    parts = {new_node_id(): cells}
+    log = TransactionLog(id=new_snapshot_id())
+    data = encode_transaction_log(log, spec=2, parts=parts)
+    spent = _best(partial(encode_transaction_log, log, spec=2, parts=parts))
+    chunks = _LOGGED_CELLS * REFERENCES_PER_CELL
+    yield Rate("encode a transaction log", chunks / spent / 1e6, "M chunks/s")
+    yield Rate("size of transaction logs", len(data) / chunks, "bytes per chunk")
+    repository = Repository.create(LocalStorage(folder / "versions", sync="never"))
+    session = repository.writable_session("main")
+    group = zarr.create_group(session.store)
+    for number in range(_ARRAYS):
+        group.create_array(f"array-{number:04}", shape=(9, 9), chunks=(3, 3), dtype="f4")
+    session.commit("arrays")
+    snapshot = max(path.stat().st_size for path in (folder / "versions/snapshots").iterdir())
+    yield Rate("size of snapshots", snapshot / _ARRAYS, "bytes per array")
+    yield Rate("size of the file of versions", _growth(repository, folder), "bytes per version")
+
+
+def _growth(repository: Repository, folder: Path) -> float:
+    """Return by how much each version makes the one file larger that every commit replaces."""
+    sizes = []
+    for _ in range(2):
+        for number in range(_VERSIONS):
+            with repository.transaction("main", message=f"version {number}") as store:
+                zarr.open_group(store).attrs["version"] = number
+        sizes.append((folder / "versions/repo").stat().st_size)
+    return (sizes[1] - sizes[0]) / _VERSIONS
+
+
 # -- inputs ---------------------------------------------------------------------------------------
 
 
@@ -146,7 +187,7 @@ def _shifted(table: ChunkTable, steps: int) -> ChunkTable:
     return replace_columns(table, index=table.index + np.array([steps, 0, 0], np.uint32))
 
 
-def _best(work: Callable[[], object], times: int = 3) -> float:
+def _best(work: Callable[[], object], times: int = 5) -> float:
     """Return the processor time of the quickest of some calls: the machine may be busy."""
     spent = []
     for _ in range(times):

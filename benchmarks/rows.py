@@ -302,6 +302,14 @@ _PIPELINE_GROUPS: tuple[Group, ...] = (
         has_peer=False,
         max_repeat=1,
     ),
+    Group(
+        title="list 100,000 files, S3 at 20 ms",
+        case=_case("list_sources_on_server", 100_000),
+        targets={"wall_s": None, "storage_requests": None},
+        is_long=True,  # writing them takes minutes
+        has_peer=False,
+        max_repeat=1,
+    ),
 )
 
 GROUPS: tuple[Group, ...] = (

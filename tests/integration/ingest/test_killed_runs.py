@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 from tests.archive_builders import Form, change_day, daily_archive, opened_files, write_days
 from tests.ingested_archives import opened
-from tests.run_processes import STEPS, killed_run
 from tests.quick_runs import NO_RULES, patch_large_arrays, patch_quick_scans
+from tests.run_processes import STEPS, killed_run
 from tests.run_results import RunResults, places_in, results_of
 
 from icestream.ingest.declaration.archives import Archive, OnVanished

@@ -81,7 +81,7 @@ def test_every_operation_runs_with_both_libraries(
     assert metrics["wall_s"] > 0
 
 
-@pytest.mark.parametrize("operation", sorted(OURS_ALONE - ON_SPARK))
+@pytest.mark.parametrize("operation", sorted(OURS_ALONE - ON_SPARK - ON_SERVER))
 def test_operations_that_icechunk_has_not_run_alone(tmp_path: Path, operation: str) -> None:
     metrics = run_operation(tmp_path, ICESTREAM, operation, Shape.FILE)
     wanted = {row.measure for row in full_rows(long=True) if row.case.operation == operation}
@@ -115,6 +115,17 @@ def test_chunks_on_a_slow_server_take_fewer_requests_than_icechunk_sends(
             sent[library] = slow_moto.requests - before
     assert sent[ICECHUNK] == CHUNKS
     assert 0 < sent[ICESTREAM] < CHUNKS / 4
+
+
+@pytest.mark.server
+def test_all_files_on_a_server_are_listed_in_few_requests(
+    tmp_path: Path, slow_moto: SlowServer
+) -> None:
+    case = Case(operation="list_sources_on_server", references=CHUNKS)
+    metrics = OPERATIONS[case.operation](
+        Run(load_library(ICESTREAM), case, tmp_path, slow_moto.address)
+    )
+    assert metrics["storage_requests"] == slow_moto.requests == 1
 
 
 @pytest.mark.parametrize("shape", list(Shape))

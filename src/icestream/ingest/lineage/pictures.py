@@ -58,7 +58,8 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; max-width: 90rem; }
 .picture { overflow-x: auto; }
 table { border-collapse: collapse; margin-top: 1.5rem; font-size: 13px; }
 th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8a94a355;
-  vertical-align: top; overflow-wrap: anywhere; }
+  vertical-align: top; white-space: nowrap; }
+th:last-child, td:last-child { white-space: normal; overflow-wrap: anywhere; }
 """
 
 

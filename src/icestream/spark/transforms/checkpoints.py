@@ -53,6 +53,8 @@ class EngineFacts:
     def decode(cls, data: bytes) -> Self:
         """Return the facts that stand in a document."""
         document = json.loads(data)
+        if not isinstance(document, dict):
+            raise ValueError(f"{document!r} is no object")  # noqa: TRY004  as json raises
         known = {name: document[name] for name in cls.__slots__ if name in document}
         return cls(**{"watermarks": {}, **known})
 

@@ -76,6 +76,7 @@ class SqlEngine:
         self._require_version(run.plan.transform.transform.version)
         inputs = [InputRecords.planned(given, run.storages) for given in run.plan.inputs]
         names = [*(given.alias for given in inputs), *(step.alias for step in steps if step.alias)]
+        names += run.cells
         try:
             return self._run(run, inputs, steps)
         except IcestreamError as error:
@@ -90,8 +91,9 @@ class SqlEngine:
         facts = EngineFacts.of_run(run.plan, engine=ENGINE, version=self.version)
         if _is_known_stateless(run, facts):
             return self._run_batch(run, inputs, steps, facts)
-        streams = {given.alias: given.stream(self._session, run.plan.watermark) for given in inputs}
-        rows = run_steps(self._session, streams, steps)
+        clock = run.plan.watermark
+        streams = {given.alias: given.stream(self._session, clock) for given in inputs}
+        rows = run_steps(self._session, streams | self._cells(run), steps)
         if _has_state(run, facts) or _remembers(rows):
             return self._run_stream(run, rows, steps, facts)
         return self._run_batch(run, inputs, steps, facts)
@@ -104,11 +106,14 @@ class SqlEngine:
         facts: EngineFacts,
     ) -> TransformOutput:
         batches = {given.alias: given.batch(self._session) for given in inputs}
-        rows = run_steps(self._session, batches, steps)
+        rows = run_steps(self._session, batches | self._cells(run), steps)
         with told_by_step(steps):
             table = rows.toArrow()
         ordered = table if keeps_order(rows) else in_total_order(table, run.columns)
         return TransformOutput(rows=ordered, state=facts.encode())
+
+    def _cells(self, run: TransformRun) -> dict[str, DataFrame]:
+        return {name: cells.rows(self._session) for name, cells in run.cells.items()}
 
     def _run_stream(
         self,

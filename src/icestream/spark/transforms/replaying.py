@@ -21,6 +21,8 @@ from icestream.ledger.data.system_columns import SystemColumns
 from icestream.ledger.dataset import Dataset
 from icestream.ledger.slice_files import find_damage
 from icestream.ledger.transactions import TransformOutput, transform_event
+from icestream.repository.repository import Repository
+from icestream.spark.transforms.archive_cells import cells_of
 from icestream.spark.transforms.checkpoints import read_facts
 from icestream.spark.transforms.queries import ENGINE
 from icestream.spark.transforms.recorded_plans import InputHistory, recorded_plan
@@ -43,7 +45,12 @@ class ReplayReport:
 
 
 def replay(
-    dataset: Dataset, inputs: Sequence[Dataset], engine: Engine, *, since: Multihash | None = None
+    dataset: Dataset,
+    inputs: Sequence[Dataset],
+    engine: Engine,
+    *,
+    since: Multihash | None = None,
+    repositories: Mapping[DatasetId, Repository] | None = None,
 ) -> ReplayReport:
     """Run all transactions of a derivative dataset again, and compare them with their blocks.
 
@@ -55,6 +62,7 @@ def replay(
         inputs: All datasets that it has ever read, as far as they are at hand.
         engine: Runs the queries.
         since: Transactions up to this block are taken as verified.
+        repositories: As of `transform`.
 
     Raises:
         NotFoundError: `since` is not on the chain.
@@ -63,7 +71,7 @@ def replay(
     verified = -1 if since is None else dataset.find_block(str(since)).sequence_number
     transactions = list(_transactions(dataset, verified))
     queries = [each for each in transactions if each.runs_queries]
-    replaying = _Replaying(dataset, inputs, engine)
+    replaying = _Replaying(dataset, inputs, engine, repositories)
     problems = [problem for each in queries for problem in replaying.problems(each)]
     return ReplayReport(
         replayed=len(queries),
@@ -119,8 +127,16 @@ def _transactions(dataset: Dataset, verified: int) -> Iterator[_Transaction]:
 class _Replaying:
     """Goes through the transactions of one dataset, oldest first."""
 
-    def __init__(self, dataset: Dataset, inputs: Sequence[Dataset], engine: Engine) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        inputs: Sequence[Dataset],
+        engine: Engine,
+        repositories: Mapping[DatasetId, Repository] | None,
+    ) -> None:
         self._storage = dataset.storage
+        self._inputs = inputs
+        self._repositories = repositories
         self._engine = engine
         self._storages = {given.dataset_id: given.storage for given in inputs}
         self._histories: Mapping[DatasetId, InputHistory] = {
@@ -159,6 +175,7 @@ class _Replaying:
             storages=self._storages,
             columns=SystemColumns.of(before.vocabulary),
             state=self._state if is_known else load_state(self._storage, plan.prev_checkpoint),
+            cells=cells_of(plan, self._inputs, self._repositories),
         )
 
     def _require_undamaged(self, plan: TransformPlan) -> None:

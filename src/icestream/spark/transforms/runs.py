@@ -1,13 +1,14 @@
 """One transaction as an engine sees it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from icestream.ledger.blocks.dataset_ids import DatasetId
 from icestream.ledger.chain.planning import TransformPlan
 from icestream.ledger.data.system_columns import SystemColumns
 from icestream.ledger.transactions import TransformOutput
+from icestream.spark.transforms.archive_cells import ArchiveCells
 from icestream.storage.protocol import Storage
 
 
@@ -22,6 +23,8 @@ class TransformRun:
     """What the system columns of the output are called."""
     state: bytes | None = None
     """The checkpoint of the transaction before; None before the first."""
+    cells: Mapping[str, ArchiveCells] = field(default_factory=dict)
+    """Arrays that queries read, by the names of their views."""
 
 
 class Engine(Protocol):

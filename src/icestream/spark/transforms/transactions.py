@@ -1,8 +1,9 @@
 """One transaction of a derivative dataset: new records in, one block out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from icestream.errors import ConflictError, IntegrityError, InvalidInputError
+from icestream.ledger.blocks.dataset_ids import DatasetId
 from icestream.ledger.blocks.hashes import Multihash, sha3_256
 from icestream.ledger.blocks.times import Timestamp
 from icestream.ledger.chain.hashed_objects import load_object
@@ -12,6 +13,8 @@ from icestream.ledger.data.system_columns import SystemColumns
 from icestream.ledger.data_writing import AddedData
 from icestream.ledger.dataset import Dataset
 from icestream.ledger.transactions import TransformOutput
+from icestream.repository.repository import Repository
+from icestream.spark.transforms.archive_cells import cells_of
 from icestream.spark.transforms.runs import Engine, TransformRun
 from icestream.storage.protocol import Storage
 
@@ -23,6 +26,7 @@ def transform(
     inputs: Sequence[Dataset],
     engine: Engine,
     *,
+    repositories: Mapping[DatasetId, Repository] | None = None,
     system_time: Timestamp | None = None,
 ) -> AddedData | UpToDate:
     """Run the queries of a derivative dataset over what its inputs have new, and record it.
@@ -33,6 +37,9 @@ def transform(
         dataset: The derivative dataset.
         inputs: All datasets that it reads, at the heads up to which they are consumed.
         engine: Runs the queries.
+        repositories: Of archives whose cells queries read, by the ids of the inputs that tell of
+            their files; others are opened where the archive says, with the credentials of the
+            environment.
         system_time: Of the blocks and records; the time of the clock, if None.
 
     Returns:
@@ -50,7 +57,14 @@ def transform(
         plan = dataset.plan_transform(inputs)
         if isinstance(plan, UpToDate):
             return plan
-        output = engine.run(_run_of(dataset, plan, inputs))
+        run = TransformRun(
+            plan=plan,
+            storages={given.dataset_id: given.storage for given in inputs},
+            columns=SystemColumns.of(dataset.state.vocabulary),
+            state=load_state(dataset.storage, plan.prev_checkpoint),
+            cells=cells_of(plan, inputs, repositories),
+        )
+        output = engine.run(run)
         try:
             return _written(dataset, plan, output, system_time)
         except ConflictError:
@@ -77,15 +91,6 @@ def load_state(storage: Storage, checkpoint: Multihash | None) -> bytes | None:
             rule="hash-matches-name",
         )
     return data
-
-
-def _run_of(dataset: Dataset, plan: TransformPlan, inputs: Sequence[Dataset]) -> TransformRun:
-    return TransformRun(
-        plan=plan,
-        storages={given.dataset_id: given.storage for given in inputs},
-        columns=SystemColumns.of(dataset.state.vocabulary),
-        state=load_state(dataset.storage, plan.prev_checkpoint),
-    )
 
 
 def _written(

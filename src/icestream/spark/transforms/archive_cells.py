@@ -1,0 +1,111 @@
+"""Arrays of archives for queries: the cells that a repository had when files were recorded.
+
+An input that tells of the files of an archive, under the alias `files`, brings along a view
+`files_cells`: the cells of the repository at the snapshot whose metadata name the block that is
+consumed. So a query sees the array as it was after exactly the files that it has read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from icestream.errors import NotFoundError
+from icestream.ingest.declaration.archives import Archive
+from icestream.ingest.declaration.documents import decode_archive
+from icestream.ingest.publishing.ledger_side import INGEST_ENGINE
+from icestream.ingest.publishing.run_snapshots import run_snapshots
+from icestream.ingest.source_access import SourceAccess
+from icestream.ledger.blocks.dataset_ids import DatasetId
+from icestream.ledger.blocks.hashes import Multihash
+from icestream.ledger.chain.block_store import BlockStore
+from icestream.ledger.chain.planning import InputPlan, TransformPlan
+from icestream.ledger.dataset import Dataset
+from icestream.repository.repository import Repository
+from icestream.spark.arrays import read_array
+from icestream.spark.cells.grids import CellQuery
+from icestream.spark.pinned import VersionName
+from icestream.storage.urls import StorageUrl
+
+_SUFFIX = "_cells"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveCells:
+    """Cells of one group of a repository, at one snapshot."""
+
+    repository: Repository
+    snapshot_id: str
+    group: str
+
+    def rows(self, session: SparkSession) -> DataFrame:
+        """Return a row per cell; executors read them when they are needed."""
+        query = CellQuery(group=self.group)
+        version = VersionName(snapshot=self.snapshot_id)
+        return read_array(session, self.repository, query, version=version)
+
+
+def cells_of(
+    plan: TransformPlan,
+    inputs: Sequence[Dataset],
+    repositories: Mapping[DatasetId, Repository] | None = None,
+) -> dict[str, ArchiveCells]:
+    """Return the cells that the queries of a transaction read, by the names of their views.
+
+    Args:
+        plan: The transaction.
+        inputs: What it reads.
+        repositories: Of archives, by the ids of the datasets that tell of their files; others are
+            opened at the address that the archive declares, with the credentials of the
+            environment.
+
+    Raises:
+        NotFoundError: A repository has no snapshot for what is consumed.
+    """
+    texts = [step.query for step in plan.transform.transform.queries or ()]
+    datasets = {given.dataset_id: given for given in inputs}
+    found: dict[str, ArchiveCells] = {}
+    for given in plan.inputs:
+        name, dataset = given.alias + _SUFFIX, datasets[given.dataset_id]
+        archive = _archive_of(dataset)
+        if archive is None or not any(name in text for text in texts):
+            continue
+        repository = (repositories or {}).get(given.dataset_id) or _opened(archive)
+        found[name] = ArchiveCells(
+            repository=repository,
+            snapshot_id=_snapshot(repository, archive, dataset.chain.store, given),
+            group=archive.target.group,
+        )
+    return found
+
+
+def _archive_of(dataset: Dataset) -> Archive | None:
+    declared = dataset.state.transform
+    if declared is None or declared.transform.engine != INGEST_ENGINE:
+        return None
+    queries = declared.transform.queries or ()
+    return decode_archive(queries[-1].query.encode(), name=dataset.alias or "archive")
+
+
+def _opened(archive: Archive) -> Repository:
+    storage = StorageUrl(address=archive.target.repository).storage()
+    consents = dict.fromkeys(SourceAccess.of(archive).prefixes)
+    return Repository.open(storage, authorize_virtual_chunk_access=consents)
+
+
+def _snapshot(repository: Repository, archive: Archive, store: BlockStore, given: InputPlan) -> str:
+    """Return the newest snapshot of a run that is recorded up to the consumed block."""
+    consumed = given.entry.last_block_hash
+    last = -1 if consumed is None else store.load(consumed).sequence_number
+    for run in run_snapshots(repository, archive.target.branch, archive.name):
+        if _number_of(store, run.block) <= last:
+            return run.snapshot_id
+    raise NotFoundError(
+        f"the repository of {archive.name} has no snapshot for block {consumed} of input"
+        f" {given.alias}: it was expired, or no run has committed yet"
+    )
+
+
+def _number_of(store: BlockStore, block: Multihash) -> float:
+    """Return the place of a block; one that is not there, is ahead of all."""
+    return store.load(block).sequence_number if store.has(block) else float("inf")
