@@ -12,6 +12,7 @@ from icestream.ingest.placement.agreement import disagreements_of, eras_of
 from icestream.ingest.placement.axes import AxisPlacement, Gap
 from icestream.ingest.placement.placing import Placement, Section
 from icestream.ingest.placement.problems import Problem
+from icestream.ingest.placement.unmarked_gaps import unmarked_gaps
 from icestream.ingest.times.calendars import describe_moment
 
 _SHOWN = 10
@@ -91,6 +92,7 @@ class ScanReport:
     expected: ExpectedCost | None = None
     num_listed: int | None = None
     """Files that sources have; None if all of them were scanned."""
+    notes: tuple[str, ...] = ()
 
     @property
     def is_sample(self) -> bool:
@@ -152,6 +154,7 @@ def report_scan(
         differences=tuple(_difference_reports(files)),
         eras=tuple(_era_reports(files, placement.sections)),
         gaps=placement.gaps if num_listed is None else (),
+        notes=unmarked_gaps(placement) if num_listed is None and not placement.problems else (),
         set_aside=tuple(sorted({**left_out, **(unreadable or {})}.items())),
         problems=placement.problems,
         expected=expected,
@@ -234,16 +237,17 @@ def _lines(report: ScanReport) -> Iterator[str]:
         yield f"these are a sample of {report.num_listed} files; gaps between them are not known"
     if report.expected is not None:
         yield _cost_line(report.expected)
-    yield from _listed(
+    yield from listed_lines(
         "arrays", [_array_line(array) for array in report.arrays], len(report.arrays)
     )
-    yield from _listed("files differ", [_difference_line(one) for one in report.differences])
+    yield from listed_lines("files differ", [_difference_line(one) for one in report.differences])
     if len(report.eras) > 1:
         eras = [f"{era.first} to {era.last}: {era.num_files} files" for era in report.eras]
-        yield from _listed("eras", eras)
-    yield from _listed("gaps", list(map(str, report.gaps)))
-    yield from _listed("set aside", [told_fault(*fault) for fault in report.set_aside])
-    yield from _listed("problems", list(map(str, report.problems)), len(report.problems))
+        yield from listed_lines("eras", eras)
+    yield from listed_lines("gaps", list(map(str, report.gaps)))
+    yield from listed_lines("set aside", [told_fault(*fault) for fault in report.set_aside])
+    yield from listed_lines("problems", list(map(str, report.problems)), len(report.problems))
+    yield from report.notes
     if report.is_clean:
         yield "no problems"
 
@@ -261,13 +265,14 @@ def _cost_line(cost: ExpectedCost) -> str:
     )
 
 
-def _listed(title: str, lines: Sequence[str], limit: int = _SHOWN) -> Iterator[str]:
+def listed_lines(title: str, lines: Sequence[str], limit: int = _SHOWN) -> Iterator[str]:
+    """Yield a title and the first lines below it; nothing if there are none."""
     if not lines:
         return
     yield f"{title}:"
     yield from (f"  {line}" for line in lines[:limit])
     if len(lines) > limit:
-        yield f"  and {len(lines) - limit} more"
+        yield f"  and {len(lines) - limit} more; --output json has all"
 
 
 def _array_line(array: ArrayReport) -> str:

@@ -4,9 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from icestream.ingest.reports import told_fault
-
-_SHOWN = 10
+from icestream.ingest.reports import listed_lines, told_fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +70,12 @@ def _lines(report: RunReport) -> Iterator[str]:
             f"{report.num_scanned} scanned, {report.num_set_aside} set aside"
         )
     if report.snapshot is not None:
-        yield (
-            f"{report.num_references} references in {report.num_manifests} manifests, "
-            f"snapshot {report.snapshot}"
-        )
+        manifests = f" in {report.num_manifests} manifests" if report.num_manifests else ""
+        yield f"{report.num_references} references{manifests}, snapshot {report.snapshot}"
     elif not report.is_empty and not report.is_preview:
         yield "no array changed, so there is no new snapshot"
-    yield from _listed("gaps", report.gaps)
-    yield from _listed("set aside", [told_fault(*fault) for fault in report.set_aside])
+    yield from listed_lines("gaps", report.gaps)
+    yield from listed_lines("set aside", [told_fault(*fault) for fault in report.set_aside])
     yield from report.notes
     if report.seconds:
         stages = ", ".join(f"{name} {spent:.1f} s" for name, spent in report.seconds.items())
@@ -92,12 +88,3 @@ def _undo_line(report: RunReport) -> str:
         return f"{report.archive}: {told}; nothing was changed"
     told = f"run {report.undoes} is undone by run {report.run}"
     return f"{report.archive}: {told}, {report.num_undone} files taken back"
-
-
-def _listed(title: str, lines: list[str] | tuple[str, ...]) -> Iterator[str]:
-    if not lines:
-        return
-    yield f"{title}:"
-    yield from (f"  {line}" for line in lines[:_SHOWN])
-    if len(lines) > _SHOWN:
-        yield f"  and {len(lines) - _SHOWN} more"

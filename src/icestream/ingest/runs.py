@@ -17,6 +17,7 @@ from icestream.ingest.engines.scanning import ScanJob
 from icestream.ingest.inventory import changes_since, record_listing
 from icestream.ingest.listing import FileListing, list_sources
 from icestream.ingest.opened_archives import OpenedArchive, Places, open_archive
+from icestream.ingest.placement.unmarked_gaps import unmarked_gaps
 from icestream.ingest.publishing.leases import Lease, LeaseTerms
 from icestream.ingest.publishing.ledger_side import follow_declaration
 from icestream.ingest.publishing.ledger_side import plan_run as plan_transaction
@@ -258,6 +259,6 @@ def _report(
         num_manifests=0 if run is None else run.num_manifests,
         gaps=tuple(map(str, plan.placement.gaps)),
         set_aside=tuple(sorted(left_out.items())),
-        notes=given.work.notes,
+        notes=(*given.work.notes, *unmarked_gaps(plan.placement)),
         seconds=watch.seconds,
     )

@@ -1,6 +1,6 @@
 """How an archive stands: its runs, how fresh it is, and the files that are not in it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,11 +14,9 @@ from icestream.ingest.publishing.leases import find_lease
 from icestream.ingest.publishing.ledger_side import ArchiveLedger
 from icestream.ingest.publishing.run_history import RunRecord, run_history
 from icestream.ingest.publishing.run_snapshots import RunSnapshot
-from icestream.ingest.reports import told_fault
+from icestream.ingest.reports import listed_lines, told_fault
 from icestream.ingest.run_plans import placed_before
 from icestream.ingest.runs import target_of
-
-_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +88,10 @@ class ArchiveStatus:
             yield f"a run is going on: {self.running}"
         if self.unfinished is not None:
             yield self.unfinished
-        yield from _listed("runs", [_run_line(run) for run in self.runs])
-        yield from _listed("set aside", [told_fault(*fault) for fault in self.set_aside])
-        yield from _listed("undone", self.undone)
-        yield from _listed("vanished, references kept", self.vanished)
+        yield from listed_lines("runs", [_run_line(run) for run in self.runs])
+        yield from listed_lines("set aside", [told_fault(*fault) for fault in self.set_aside])
+        yield from listed_lines("undone", self.undone)
+        yield from listed_lines("vanished, references kept", self.vanished)
 
 
 def archive_status(archive: Archive, places: Places | None = None) -> ArchiveStatus:
@@ -180,15 +178,6 @@ def _run_line(run: RunRecord) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in run.counts.items())
     where = f"snapshot {run.snapshot_id}" if run.snapshot_id else "no commit"
     return f"{run.number}  {run.system_time:%Y-%m-%d %H:%M:%S}  {counts or 'no files'}  {where}"
-
-
-def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
-    if not lines:
-        return
-    yield f"{title}:"
-    yield from (f"  {line}" for line in lines[:_SHOWN])
-    if len(lines) > _SHOWN:
-        yield f"  and {len(lines) - _SHOWN} more; --output json has all"
 
 
 def _told_age(age: timedelta) -> str:

@@ -134,7 +134,25 @@ class _Worker:
         process = context.Process(target=_serve, args=(theirs, words, memory_bytes), daemon=True)
         process.start()
         theirs.close()
-        return cls(process, ours, Path(words), memory_bytes)
+        worker = cls(process, ours, Path(words), memory_bytes)
+        worker.await_start()
+        return worker
+
+    def await_start(self) -> None:
+        """Wait until files can be asked for: none is to blame for a process that never starts.
+
+        Raises:
+            InvalidInputError: The process ended before that.
+        """
+        try:
+            self.connection.recv()
+        except (EOFError, OSError) as error:
+            self.kill()
+            raise InvalidInputError(
+                f"the process that scans files ended at its start (exit code "
+                f"{self.process.exitcode}): it imports the main module of the program, which has "
+                'to do its work below `if __name__ == "__main__":`'
+            ) from error
 
     def ask(
         self, url: str, settings: Mapping[str, Any], seconds: float
@@ -192,6 +210,7 @@ def _serve(connection: Connection, last_words: str, memory_bytes: int | None) ->
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, hard))
     known: Mapping[str, Any] = {}
+    connection.send(None)
     while True:
         try:
             url, settings = connection.recv()

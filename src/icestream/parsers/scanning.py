@@ -100,10 +100,15 @@ def parser_of(parser: AnyParser) -> Parser:
     if ":" in parser:
         found = load_parser(parser)
         return _adapted(found() if isinstance(found, type) else found)
-    names = ", ".join(sorted([AUTO, *_NATIVE, *VIRTUALIZARR_PARSERS]))
-    raise InvalidInputError(
-        f"there is no parser {parser!r}; use one of {names}, or package.module:attribute"
-    )
+    raise InvalidInputError(f"the parser {name_fault(parser)}")
+
+
+def name_fault(name: str) -> str | None:
+    """Return why no parser can have a name, or None; parsers of others are not loaded for that."""
+    names = sorted([AUTO, *_NATIVE, *VIRTUALIZARR_PARSERS])
+    if name in names or ":" in name:
+        return None
+    return f"{name!r} is none of {', '.join(names)} and package.module:attribute"
 
 
 def _opened(url: str, parser: AnyParser, find_object: FindObject | None) -> tuple[SourceFile, str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import StorageLevel
+from pyspark import StorageLevel, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -169,10 +169,20 @@ class SparkEngine:
         """Apply a function to items, each in a task of its own."""
         if not items:
             return []
-        rows = self._spark.sparkContext.parallelize(items, len(items))
-        with translated_failures():
-            answers = rows.map(self._task(_attempt, work)).collect()
-        return [_loaded(payload, is_error=is_error) for is_error, payload in answers]
+        given = {
+            "number": pa.array(range(len(items)), pa.int32()),
+            "payload": pa.array([cloudpickle.dumps(item) for item in items], pa.binary()),
+        }
+        # as a query, because processes that ran queries before are warm
+        answers = _collect(
+            self._spark.createDataFrame(pa.table(given))
+            .repartitionById(len(items), sf.col("number"))
+            .mapInArrow(self._task(_map_partition, work), f"number int, {_ANSWER_SQL}")
+        )
+        columns = answers.sort_by("number").select(_ANSWER.names).to_pydict().values()
+        return [
+            _loaded(payload, is_error=is_error) for is_error, payload in zip(*columns, strict=True)
+        ]
 
     def _task(self, work: Callable[..., Any], *given: Any) -> Callable[[Any], Any]:
         """Return what a task does with the rows that it gets."""
@@ -237,6 +247,16 @@ def _write_partition(job: WriteJob, tally: Tally, batches: Batches) -> Batches:
         )
         tally.add(references=sum(map(len, additions)))
         yield pa.record_batch([[is_error], [payload]], schema=_ANSWER)
+
+
+def _map_partition(work: Callable[[Any], Any], batches: Batches) -> Batches:
+    for batch in batches:
+        for number, item in zip(*batch.to_pydict().values(), strict=True):
+            is_error, payload = _attempt(work, _loaded(item))
+            yield pa.record_batch(
+                [pa.array([number], pa.int32()), pa.array([is_error]), pa.array([payload])],
+                names=["number", *_ANSWER.names],
+            )
 
 
 def _attempt(work: Callable[[Any], Any], item: Any) -> tuple[bool, bytes]:
@@ -323,8 +343,8 @@ def _collect(frame: DataFrame) -> pa.Table:
     return table
 
 
-def _loaded(payload: bytes, *, is_error: bool) -> Any:
-    value = pickle.loads(payload)  # noqa: S301  our own executors made it
+def _loaded(payload: bytes, *, is_error: bool = False) -> Any:
+    value = pickle.loads(payload)  # noqa: S301  the driver or an executor of ours made it
     if is_error:
         raise value
     return value

@@ -74,7 +74,7 @@ def test_parsers_are_found_by_format_name_or_object(path: Path) -> None:
 
 
 def test_parsers_that_are_not_there_are_refused(path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="there is no parser 'hdf6'; use one of auto"):
+    with pytest.raises(InvalidInputError, match="the parser 'hdf6' is none of auto"):
         scan_file(str(path), parser="hdf6")
     with pytest.raises(InvalidInputError, match="cannot be loaded"):
         scan_file(str(path), parser="no_such_package:Parser")

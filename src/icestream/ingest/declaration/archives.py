@@ -18,6 +18,7 @@ from icestream.model.manifest_sets import ChunkManifests
 from icestream.parsers.file_contents import Loading
 from icestream.parsers.parser_options import options_fault
 from icestream.parsers.scanned_files import ScannedArray
+from icestream.parsers.scanning import name_fault
 
 AUTO = "auto"
 """The parser is found by the first bytes and the name of each file."""
@@ -213,7 +214,8 @@ class ArchiveLoading(Loading):
     along: frozenset[str] = frozenset()
     """Dimensions along which files are put."""
     compares_constants: bool = True
-    """Not where files lack a dimension: there any variable may be meant to get it."""
+    """Not where files lack a dimension: there any variable may be meant to get it; nor where
+    each becomes a group of its own."""
     drop: tuple[str, ...] = ()
     """Variables that are left out."""
 
@@ -259,7 +261,7 @@ class Archive:
         return ArchiveLoading(
             patterns=(*self.loaded, *(axis.coordinate_path for axis in axes)),
             along=frozenset(axis.dimension for axis in axes),
-            compares_constants=not any(axis.new for axis in axes),
+            compares_constants=not (self.combine.group_per_file or any(a.new for a in axes)),
             drop=self.drop,
         )
 
@@ -278,11 +280,18 @@ class Archive:
             yield Fault("time-units", error.message)
         for i, place in enumerate(self.access):
             yield from place.faults(f"access[{i}]")
+        yield from self._parser_faults()
+        yield from self.combine.faults("combine")
+        yield from self.target.faults("target")
+
+    def _parser_faults(self) -> Iterator[Fault]:
+        unknown = name_fault(self.parser.name)
+        if unknown:
+            yield Fault("parser", unknown)
+            return
         fault = options_fault(self.parser.name, self.parser.options)
         if fault:
             yield Fault("parser.options", fault)
-        yield from self.combine.faults("combine")
-        yield from self.target.faults("target")
 
 
 def any_matches(patterns: tuple[str, ...], path: str) -> bool:

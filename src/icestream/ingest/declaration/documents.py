@@ -71,7 +71,7 @@ def raise_archive_faults(faults: Sequence[Fault], *, name: str) -> None:
     if distinct:
         told = "\n  ".join(map(str, reversed(distinct.values())))
         raise InvalidInputError(
-            f"{name}: the declaration has {len(distinct)} faults:\n  {told}",
+            f"{name}: the declaration has faults:\n  {told}",
             kind=ErrorKind.INVALID_CONFIG,
         )
 

@@ -231,9 +231,11 @@ def _place_section(
     virtual: dict[str, VirtualArray] = {}
     copied: dict[str, CopiedArray] = {}
     usual = usual_forms(files)
+    is_ordered = not problems
     for path, array in files.arrays.items():
         placed = _place_array(path, array, usual[path], (files, axes, archive))
-        problems += placed.problems
+        # positions that are wrong put chunks where they do not fit: one cause is told once
+        problems += [found for found in placed.problems if is_ordered or not found.is_of_positions]
         if placed.virtual is not None:
             virtual[path] = placed.virtual
         if placed.copied is not None:

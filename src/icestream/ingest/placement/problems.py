@@ -28,6 +28,13 @@ class ProblemKind(StrEnum):
     INEXPRESSIBLE = "inexpressible"
 
 
+_OF_POSITIONS = {
+    ProblemKind.OVERLAP,
+    ProblemKind.PARTIAL_CHUNK,
+    ProblemKind.UNALIGNED,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that keeps files from becoming arrays."""
@@ -40,6 +47,11 @@ class Problem:
     files: tuple[str, ...] = ()
     """URLs of the first files that have it."""
     num_files: int = 0
+
+    @property
+    def is_of_positions(self) -> bool:
+        """Whether chunks do not lie as they should, which wrong positions of files lead to."""
+        return self.kind in _OF_POSITIONS
 
     def __str__(self) -> str:
         more = self.num_files - len(self.files)
