@@ -88,7 +88,7 @@ def init(  # noqa: PLR0913  each is a part of the command line
     How these are reached becomes a part of it.
     """
     from icestream.ingest.declaration.archives import Archive, Target  # noqa: PLC0415  loads numpy
-    from icestream.ingest.declaration.documents import raise_archive_faults  # noqa: PLC0415  as above
+    from icestream.ingest.declaration.documents import raise_faults  # noqa: PLC0415  as above
     from icestream.ingest.drafts import draft_declaration  # noqa: PLC0415  as above
 
     check_new(file)
@@ -103,7 +103,7 @@ def init(  # noqa: PLR0913  each is a part of the command line
     }
     access = source_places(given, {key: value for key, value in options.items() if value})
     archive = Archive(name=chosen, sources=given, access=access, target=Target(repository=target))
-    raise_archive_faults(list(archive.faults()), name=chosen)
+    raise_faults(list(archive.faults()), name=chosen)
     text = draft_declaration(chosen, given, target, _first_files(archive), access=access)
     if file is None:
         return Document(text, {"name": chosen, "declaration": text})

@@ -58,7 +58,8 @@ class RunReport:
 
 
 def _lines(report: RunReport) -> Iterator[str]:
-    files = f"{report.num_listed} files listed"
+    requests = f" with {report.num_requests} requests" if report.num_requests else ""
+    files = f"{report.num_listed} files listed{requests}"
     if report.is_empty:
         yield f"{report.archive}: nothing new ({files}), nothing written"
     elif report.undoes is not None:

@@ -101,8 +101,15 @@ def _missing_containers(
             "in the repository's configuration, or leave `container` out"
         )
     for prefix in prefixes:
-        if not any(prefix.startswith(container.url_prefix) for container in declared):
+        covering = next((one for one in declared if prefix.startswith(one.url_prefix)), None)
+        if covering is None:
             yield _reaching(prefix, archive)
+        elif archive.container is not None:
+            raise InvalidInputError(
+                f"the repository has no container {archive.container}: {prefix} is covered by that "
+                f"of {covering.url_prefix} (name: {covering.name}); name it, or leave `container` "
+                "out"
+            )
 
 
 def _reaching(prefix: str, archive: Archive) -> VirtualChunkContainer:

@@ -171,7 +171,7 @@ class SparkEngine:
             return []
         given = {
             "number": pa.array(range(len(items)), pa.int32()),
-            "payload": pa.array([cloudpickle.dumps(item) for item in items], pa.binary()),
+            "payload": pa.array(list(map(cloudpickle.dumps, items)), pa.binary()),
         }
         # as a query, because processes that ran queries before are warm
         answers = _collect(

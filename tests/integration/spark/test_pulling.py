@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from icestream.cli.main import app
 from icestream.errors import InvalidInputError, NotFoundError
 from icestream.ledger import Workspace
+from icestream.ledger.chain.layout import block_key, data_key
 from icestream.spark.transforms.lazy_engine import LazySqlEngine
 from icestream.spark.transforms.pulling import Pulling
 
@@ -123,3 +124,25 @@ def test_the_command_tells_what_failed(tmp_path: Path, workspace: Workspace) -> 
     assert "step 1 (the output) fails at line 1, column 8" in one.stderr
     assert "wrong: failed: step 1" in several.stdout
     assert "b: updated" in several.stdout
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_command_finds_tampered_slices_and_blocks(tmp_path: Path, workspace: Workspace) -> None:
+    address = str(tmp_path / "workspace")
+    run = CliRunner().invoke
+    run(app, ["dataset", "pull", address, "b"])
+    derived = workspace.open("b")
+    words = ["dataset", "verify", address, "b", "--replay", "-o", "json"]
+    (data_slice,) = derived.current.slices()
+    head = derived.state.head
+
+    derived.storage.put(data_key(data_slice.physical_hash), b"other records")
+    other_slice = run(app, words)
+    derived.storage.put(block_key(head.block_hash), head.data[:-1] + b"x")
+    other_block = run(app, words)
+
+    assert (other_slice.exit_code, other_block.exit_code) == (6, 6)
+    (found,) = json.loads(other_slice.stdout)["problems"]
+    assert (found["block"], json.loads(other_slice.stdout)["replayed"]) == (head.sequence_number, 1)
+    first = json.loads(other_block.stdout)["problems"][0]
+    assert first["object"] == block_key(head.block_hash)

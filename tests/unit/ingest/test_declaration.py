@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.ingest_builders import archive
+from tests.ingest_builders import archive, virtual_array
 
 from icestream.errors import ErrorKind, FormatError, InvalidInputError
 from icestream.ingest.declaration.archives import (
@@ -167,6 +167,18 @@ def test_a_parser_may_be_a_single_word_and_sources_a_single_text():
     declared = decode_archive(document(parser="grib", sources="s3://b/*.grib"))
     assert declared.parser == ParserChoice(name="grib")
     assert declared.sources == ("s3://b/*.grib",)
+
+
+def test_a_parser_that_is_not_there_is_a_fault():
+    told = faults_of(document(parser="hdf6"))["parser"]
+    assert told.startswith("'hdf6' is none of auto, dmrpp")
+
+
+def test_files_that_become_groups_of_their_own_stay_virtual_however_small_they_are():
+    small = virtual_array("s3://b/a.nc", ("y",), (3,), (3,))
+    grouped = Combination(group_per_file="(?P<group>.*)")
+    assert archive().loading.wants("/v", small)  # it may be in several files
+    assert not archive(combine=grouped).loading.wants("/v", small)
 
 
 def test_a_step_may_be_a_number():

@@ -170,6 +170,14 @@ def test_files_that_interleave_are_refused_with_their_names():
     assert "one has 0 and 2, and another 1 between" in overlap.reason
 
 
+def test_positions_that_are_wrong_are_told_once_and_not_again_for_every_chunk():
+    files = [array_file("a", 2, 2, time=[0, 2]), array_file("b", 2, 2, time=[1, 3])]
+    placement = planned(files, TIME)
+    assert [(problem.kind, problem.subject) for problem in placement.problems] == [
+        (ProblemKind.OVERLAP, "time")
+    ]
+
+
 def test_files_that_overlap_are_refused_with_their_names():
     placement = planned([array_file("a", 2, time=[0, 1]), array_file("b", 2, time=[1, 2])], TIME)
     (problem,) = placement.problems

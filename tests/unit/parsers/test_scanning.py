@@ -1,6 +1,8 @@
 """Finding the parser, opening the file, and what becomes of files that cannot be scanned."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -279,6 +281,20 @@ def test_a_parser_that_misbehaves_costs_its_file_only(
 def test_errors_of_a_child_process_are_those_of_a_scan(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         scan_file_isolated(str(tmp_path / "missing.nc"))
+
+
+def test_a_program_without_a_guard_is_told_so_and_no_file_is_blamed(path: Path) -> None:
+    program = path.with_name("unguarded.py")
+    program.write_text(
+        "from icestream.parsers.isolation import scan_file_isolated\n"
+        f"scan_file_isolated({str(path)!r})\n"
+    )
+    ran = subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, program], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1
+    assert "InvalidInputError: the process that scans files ended at its start" in ran.stderr
+    assert '`if __name__ == "__main__":`' in ran.stderr
 
 
 def test_what_cannot_be_sent_to_a_process_is_refused(path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from icestream.codec.tree_reading import TreeReader
 from icestream.codec.yaml_documents import dump_yaml, load_yaml
-from icestream.errors import ErrorKind, InvalidInputError
+from icestream.ingest.declaration.documents import raise_faults
 from icestream.model.config_nodes import TEXT, Fault, Integer
 
 _VERSION = 1
@@ -139,7 +139,7 @@ def decode_derivation(data: bytes, *, name: str = "derived array") -> ArrayDeriv
         function=_text(reader, tree, "function") or Reduction.MEAN.value,
         chunk_length=_number(reader, tree, "chunk-length") or 1,
     )
-    _raise_faults([*reader.faults, *derivation.faults()], name)
+    raise_faults([*reader.faults, *derivation.faults()], name=name)
     return derivation
 
 
@@ -149,7 +149,7 @@ def encode_derivation(derivation: ArrayDerivation) -> bytes:
     Raises:
         InvalidInputError: The declaration has faults; the message names all of them.
     """
-    _raise_faults(list(derivation.faults()), derivation.name or "derived array")
+    raise_faults(list(derivation.faults()), name=derivation.name or "derived array")
     return dump_yaml(_tree(derivation))
 
 
@@ -214,13 +214,3 @@ def _check_version(reader: TreeReader, tree: dict[str, Any]) -> None:
     version = tree.get("version", _VERSION)
     if reader.follows(_COUNT, version, "version") and version > _VERSION:
         reader.fault("version", f"{version} is of a newer icestream; this one knows {_VERSION}")
-
-
-def _raise_faults(faults: list[Fault], name: str) -> None:
-    distinct = {fault.path: fault for fault in reversed(faults)}  # the first at a path counts
-    if distinct:
-        told = "\n  ".join(map(str, reversed(distinct.values())))
-        raise InvalidInputError(
-            f"{name}: the declaration has {len(distinct)} faults:\n  {told}",
-            kind=ErrorKind.INVALID_CONFIG,
-        )

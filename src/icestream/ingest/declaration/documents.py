@@ -61,11 +61,11 @@ def decode_archive(data: bytes, *, name: str = "archive") -> Archive:
     """
     reader = TreeReader()
     archive = _archive(_Part(reader, load_yaml(data, name=name), "", _KEYS))
-    raise_archive_faults([*reader.faults, *archive.faults()], name=name)
+    raise_faults([*reader.faults, *archive.faults()], name=name)
     return archive
 
 
-def raise_archive_faults(faults: Sequence[Fault], *, name: str) -> None:
+def raise_faults(faults: Sequence[Fault], *, name: str) -> None:
     """Raise one error that names all faults of a declaration, if there are any."""
     distinct = {fault.path: fault for fault in reversed(faults)}  # the first at a path counts
     if distinct:
@@ -259,7 +259,7 @@ def encode_archive(archive: Archive) -> bytes:
     Raises:
         InvalidInputError: The declaration has faults; the message names all of them.
     """
-    raise_archive_faults(list(archive.faults()), name=archive.name or "archive")
+    raise_faults(list(archive.faults()), name=archive.name or "archive")
     return dump_yaml(archive_tree(archive))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from icestream.errors import IcestreamError, NotFoundError
+from icestream.ingest.array_derivation.changes import is_unchanged
 from icestream.ingest.array_derivation.ledger_side import (
     derivation_of,
     is_derived_array,
@@ -13,7 +14,7 @@ from icestream.ingest.array_derivation.ledger_side import (
 )
 from icestream.ingest.declaration.documents import decode_archive
 from icestream.ingest.lineage.graphs import Edge, Freshness, LineageGraph, Node, NodeKind
-from icestream.ingest.publishing.ledger_side import INGEST_ENGINE
+from icestream.ingest.publishing.ledger_side import CELLS_SUFFIX, INGEST_ENGINE
 from icestream.ingest.publishing.run_snapshots import METADATA_KEY
 from icestream.ledger.blocks.dataset_ids import DatasetId
 from icestream.ledger.blocks.events import SetPollingSource
@@ -115,6 +116,22 @@ def flow_of(dataset: Dataset) -> Flow:
     return Flow(NodeKind.DERIVATIVE)
 
 
+def _cells_read(dataset: Dataset, datasets: Mapping[str, Dataset]) -> Iterator[Place]:
+    """Yield the repositories whose cells queries read beside the files of an archive."""
+    transform = dataset.state.transform
+    if transform is None:
+        return
+    texts = [step.query for step in transform.transform.queries or ()]
+    for given in transform.inputs:
+        view = (given.alias or given.dataset_ref) + CELLS_SUFFIX
+        found = datasets.get(given.dataset_ref)
+        if found is None or not any(view in text for text in texts):
+            continue
+        flow = flow_of(found)
+        if flow.kind is NodeKind.INGEST:
+            yield from flow.writes
+
+
 def _polled(source: SetPollingSource | None) -> Iterator[str]:
     match None if source is None else source.fetch:
         case FetchStepUrl(url=url):
@@ -159,7 +176,13 @@ class _Draft:
             if given.node_id not in self.datasets:
                 self._add(given.node_id, NodeKind.MISSING, given.node_id)
             self._connect(given.node_id, dataset_id, given.facts)
+        for place in _cells_read(dataset, self.datasets):
+            self._add_repository(place)
+            self._connect(place.node_id, dataset_id)
         entrances = [given.node_id for given in inputs] or [dataset_id]
+        self._add_surroundings(dataset_id, flow, entrances)
+
+    def _add_surroundings(self, dataset_id: str, flow: Flow, entrances: Sequence[str]) -> None:
         for url in flow.sources:
             self._add(f"source:{url}", NodeKind.SOURCE, url)
             for entrance in entrances:
@@ -170,18 +193,19 @@ class _Draft:
             for entrance in entrances:
                 self._connect(place.node_id, entrance)
         for place in flow.writes:
-            self._add_repository(place, dataset)
+            self._add_repository(place, self.datasets[dataset_id])
             self._connect(dataset_id, place.node_id)
 
     def _compare_versions(self, place: Place, dataset_id: str, versions: Sequence[str]) -> None:
-        """Let a derived array be behind if its input has versions that it did not look at."""
+        """Let a derived array be behind if its input has changed since the version it is of."""
         node = self.nodes[dataset_id]
         is_open = self.nodes[place.node_id].facts.get("snapshot") is not None
         recorded = self.datasets.get(versions[0])
         if not is_open or recorded is None or node.freshness is not Freshness.UP_TO_DATE:
             return
-        newer = list(_versions_since(place, last_version(recorded), node.name))
-        if newer:
+        last = last_version(recorded)
+        newer = list(_versions_since(place, last, node.name))
+        if newer and not _is_unchanged(place, last, self.datasets[dataset_id]):
             reason = f"{len(newer)} versions of {place.name} are not looked at yet"
             self.nodes[dataset_id] = replace(node, freshness=Freshness.BEHIND, reason=reason)
 
@@ -233,6 +257,26 @@ def _versions_since(place: Place, snapshot_id: str | None, array: str) -> Iterat
         noted = info.metadata.get(METADATA_KEY)
         if not isinstance(noted, Mapping) or noted.get("archive") != run_name(array):
             yield info.id
+
+
+def _is_unchanged(place: Place, snapshot_id: str | None, dataset: Dataset) -> bool:
+    """Tell whether the newest version has the same values for a derived array as another one."""
+    if snapshot_id is None:
+        return False
+    repo = place.open()
+    try:
+        before = repo.readonly_session(snapshot_id=snapshot_id)
+        after = repo.readonly_session(place.branch)
+        return all(is_unchanged(before, after, path) for path in _read_paths(dataset))
+    except NotFoundError:
+        return False
+
+
+def _read_paths(dataset: Dataset) -> list[str]:
+    """Return the arrays that decide about the values of a derived array."""
+    derivation = derivation_of(dataset)
+    coordinate = f"{derivation.input.group.rstrip('/')}/{derivation.along}"
+    return [derivation.input.array, *([] if derivation.group is None else [coordinate])]
 
 
 def _newest_noted(place: Place, writer: Dataset) -> tuple[int | None, StoredBlock] | None:

@@ -20,6 +20,8 @@ from icestream.ledger.workspace import Workspace
 
 INGEST_ENGINE = "icestream-ingest"
 """Replays of transforms leave datasets of this engine to rescans."""
+CELLS_SUFFIX = "_cells"
+"""Behind the alias of an ingest dataset it names, in queries, the cells of its repository."""
 
 _BUCKET_PARTS = {"s3": 1, "gs": 1, "gcs": 1, "az": 2, "azure": 2}
 """How many parts of an address name a bucket."""

@@ -2,7 +2,7 @@
 
 import base64
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ _PACKING = (
 )
 _NAN = base64.standard_b64encode(struct.pack("<d", np.nan)).decode()
 """As xarray writes it in Zarr 3."""
-_NAMES: Collection[str] = ("standard_name", "long_name", "axis")
+_NAMES = ("standard_name", "long_name", "axis")
 _TIME_UNITS = {Period.HOUR: "hours since 1970-01-01"}
 _DAYS = "days since 1970-01-01"
 _MICROS = {"hours": 3_600_000_000, "days": 86_400_000_000}
@@ -109,11 +109,7 @@ def _coordinate(
     if is_grouped and computation.derivation.group is not None:
         units = _TIME_UNITS.get(computation.derivation.group, _DAYS)
         values = grouped.labels // _MICROS[units.partition(" ")[0]]
-        named = {
-            key: attributes[key]
-            for key in ("standard_name", "long_name", "axis")
-            if key in attributes
-        }
+        named = {key: attributes[key] for key in _NAMES if key in attributes}
         return values, {**named, "units": units, "calendar": "proleptic_gregorian"}
     everything = tuple(range(length) for length in computation.array.shape)
     values = read_cells(source, column, everything, whole=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from icestream.errors import NotFoundError
+from icestream.ingest.array_derivation.changes import changed_chunks, is_same_array
 from icestream.ingest.array_derivation.declarations import ArrayDerivation, encode_derivation
 from icestream.ingest.array_derivation.states import DerivationState
 from icestream.ledger.blocks.hashes import sha3_256
@@ -12,7 +13,6 @@ from icestream.model.chunk_tables import UInt32, dense_index
 from icestream.repository.history import SnapshotInfo
 from icestream.repository.repository import Repository
 from icestream.repository.session import Session
-from icestream.spark.derived_arrays.changes import changed_chunks, is_same_array
 from icestream.spark.derived_arrays.computing import Computation
 from icestream.spark.derived_arrays.inputs import read_input
 from icestream.spark.derived_arrays.plans import chunks_of_groups, chunks_of_inputs, distinct

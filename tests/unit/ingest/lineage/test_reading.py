@@ -37,9 +37,9 @@ class Place:
     def ingest(self, *urls: str) -> None:
         run(self.target(), *urls)
 
-    def derive(self) -> None:
+    def derive(self, query: str = "select * from files") -> None:
         [definition] = read_snapshots(
-            b"""
+            f"""
 kind: DatasetSnapshot
 version: 1
 content:
@@ -47,9 +47,9 @@ content:
   kind: Derivative
   metadata:
     - kind: SetTransform
-      inputs: [{datasetRef: sst.ingest, alias: files}]
-      transform: {kind: Sql, engine: spark, query: select * from files}
-"""
+      inputs: [{{datasetRef: sst.ingest, alias: files}}]
+      transform: {{kind: Sql, engine: spark, query: "{query}"}}
+""".encode()
         )
         self.workspace.create(definition)
 
@@ -108,6 +108,19 @@ def test_the_way_leads_from_sources_to_derived_datasets(place: Place) -> None:
     assert (repository.facts["snapshot"], repository.facts["run"]) == (tip, 1)
     ingest = place.workspace.open("sst.ingest")
     assert named(graph, "sst.ingest").facts["block"] == str(ingest.head)
+
+
+def test_queries_over_cells_read_the_repository_too(place: Place) -> None:
+    place.ingest("a")
+    place.derive("select time as event_time, sst from files_cells")
+
+    graph = read_lineage(place.workspace)
+
+    repository = find_node(graph, str(place.repository))
+    derived = find_node(graph, "big-files")
+    assert repository in graph.sources[derived]
+    assert graph.layers[derived] == graph.layers[repository] + 1
+    assert graph.by_id[repository].freshness is Freshness.UP_TO_DATE
 
 
 def test_what_is_behind_says_how_much(place: Place) -> None:

@@ -104,6 +104,11 @@ def test_a_longer_input_makes_the_last_group_anew_and_adds_others(cube: Cube) ->
     xr.testing.assert_allclose(cube.monthly()["t"], expected(cube))
 
 
+def freshness(cube: Cube) -> Freshness | None:
+    graph = read_lineage(cube.workspace)
+    return graph.by_id[find_node(graph, "monthly")].freshness
+
+
 def test_what_is_up_to_date_stays_as_it_is(cube: Cube) -> None:
     dataset = cube.derive()
     pull(cube, dataset)
@@ -115,6 +120,9 @@ def test_what_is_up_to_date_stays_as_it_is(cube: Cube) -> None:
     assert pull(cube, dataset) is None
     assert cube.workspace.open("monthly").head == head
     assert len(cube.workspace.open("monthly.versions").to_arrow()) == 1
+    assert freshness(cube) is Freshness.UP_TO_DATE
+    cube.change(0, 0, 0, 50)
+    assert freshness(cube) is Freshness.BEHIND
 
 
 def test_the_commit_and_the_ledger_name_each_other(cube: Cube) -> None:
@@ -182,10 +190,9 @@ def test_the_output_may_be_in_the_repository_of_the_input(cube: Cube) -> None:
     pulled = pull(cube, dataset)
     assert pulled is not None
     assert pulled.num_chunks == 1
-    graph = read_lineage(cube.workspace)
-    assert graph.returning
+    assert read_lineage(cube.workspace).returning
     # its own commits are no news for it
-    assert graph.by_id[find_node(graph, "monthly")].freshness is Freshness.UP_TO_DATE
+    assert freshness(cube) is Freshness.UP_TO_DATE
 
 
 def test_the_lineage_leads_through_a_derived_array(cube: Cube) -> None:

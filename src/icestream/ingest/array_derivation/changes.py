@@ -24,8 +24,18 @@ _DECODING = (
 )
 
 
-def is_same_array(before: Session, after: Session, path: str, *, but_for: int) -> bool:
-    """Tell whether an array is the same in two versions but for one dimension and its chunks."""
+def is_unchanged(before: Session, after: Session, path: str) -> bool:
+    """Tell whether an array has the same values in two versions.
+
+    Raises:
+        NotFoundError: The later version does not have the array.
+    """
+    is_same = is_same_array(before, after, path, but_for=None)
+    return is_same and not len(changed_chunks(before, after, path))
+
+
+def is_same_array(before: Session, after: Session, path: str, *, but_for: int | None) -> bool:
+    """Tell whether an array is the same in two versions but for chunks, and maybe a dimension."""
     try:
         old = _node(before, path)
     except NotFoundError:
@@ -55,7 +65,7 @@ def _node(session: Session, path: str) -> ArrayNode:
     return session._copy.get_array(absolute(path))  # noqa: SLF001  sessions show arrays as zarr only
 
 
-def _meaning(node: ArrayNode, but_for: int) -> list[Any]:
+def _meaning(node: ArrayNode, but_for: int | None) -> list[Any]:
     """Return what decides which values a chunk stands for."""
     document: dict[str, Any] = json.loads(node.user_data)
     attributes = document.get("attributes", {})

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import zarr
 
+from icestream.ingest.array_derivation.changes import changed_chunks, is_same_array
 from icestream.repository.repository import Repository
 from icestream.repository.session import Session
-from icestream.spark.derived_arrays.changes import changed_chunks, is_same_array
 from icestream.storage import in_memory_storage
 
 LOCATION = "s3://bucket/x.nc"
