@@ -129,7 +129,7 @@ def verified(report: "VerificationReport") -> Document:
         )
     )
     verdict = "valid" if report.is_valid else counted(len(report.problems), "problem")
-    lines = [f"{counts} ({report.size_bytes} bytes): {verdict}", *map(str, report.problems)]
+    lines = [f"{counts} ({report.size_bytes} bytes): {verdict}", *map(_located, report.problems)]
     data = {
         "valid": report.is_valid,
         "blocks": report.blocks,
@@ -147,6 +147,12 @@ def verified(report: "VerificationReport") -> Document:
         ],
     }
     return Document("\n".join(lines), data, 0 if report.is_valid else INVALID_EXIT_CODE)
+
+
+def _located(problem: "Problem") -> str:
+    """Return a problem with the block that it is found at, where the message has another file."""
+    is_named = problem.sequence_number is None or problem.object_key.startswith("blocks/")
+    return str(problem) if is_named else f"block {problem.sequence_number}: {problem}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -150,7 +150,7 @@ class _Worker:
             self.kill()
             raise InvalidInputError(
                 f"the process that scans files ended at its start (exit code "
-                f"{self.process.exitcode}): it imports the main module of the program, which has "
+                f"{self.process.exitcode}). It imports the main module of the program, which has "
                 'to do its work below `if __name__ == "__main__":`'
             ) from error
 
@@ -200,9 +200,11 @@ class _Worker:
 def _serve(connection: Connection, last_words: str, memory_bytes: int | None) -> None:
     """Scan files until nobody asks any more.
 
-    Ctrl-C reaches all processes of a terminal: whether to stop is for the one that asks to decide.
+    Ctrl-C reaches all processes of a terminal, and the end of a service all of its processes:
+    whether to stop is for the one that asks to decide, and no file is to blame for it.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     with Path(last_words).open("a") as words:
         os.dup2(words.fileno(), sys.stderr.fileno())
         os.dup2(words.fileno(), sys.stdout.fileno())

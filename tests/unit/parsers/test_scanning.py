@@ -225,8 +225,14 @@ def test_who_ends_the_program_ends_it(path: Path, end: type[BaseException]) -> N
 
 
 BROKEN_PARSERS = """
-import os, time
+import os, signal, time
 import numpy as np
+from virtualizarr.parsers import HDFParser
+
+def signalled(url, registry):
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)
+    return HDFParser()(url, registry)
 
 def hang(url, registry):
     time.sleep(60)
@@ -276,6 +282,11 @@ def test_a_parser_that_misbehaves_costs_its_file_only(
         scan_file_isolated(str(path), parser=f"{broken}:{parser}", limits=limits)
 
     assert_same_scan(scan_file_isolated(str(path)), scan_file(str(path)))
+
+
+def test_signals_to_stop_the_program_cost_no_file(path: Path, broken: str) -> None:
+    parser = f"{broken}:signalled"
+    assert scan_file_isolated(str(path), parser=parser).arrays.keys() >= {"/sst"}
 
 
 def test_errors_of_a_child_process_are_those_of_a_scan(tmp_path: Path) -> None:
