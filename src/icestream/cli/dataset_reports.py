@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from icestream.ledger.blocks.times import Timestamp
     from icestream.ledger.chain.rewriting import RewriteResult
     from icestream.ledger.chain.stored_blocks import StoredBlock
-    from icestream.ledger.chain.verification import VerificationReport
+    from icestream.ledger.chain.verification import Problem, VerificationReport
     from icestream.ledger.data_writing import AddedData
     from icestream.ledger.dataset import Dataset
 

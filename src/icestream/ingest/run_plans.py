@@ -15,6 +15,7 @@ from icestream.ingest.placement.placing import Placement, plan_placement
 from icestream.ingest.placement.problems import raise_problems
 from icestream.ingest.progress import Progress
 from icestream.ingest.publishing.steps import RunStep
+from icestream.ingest.reports import told_fault
 from icestream.ingest.run_options import RunOptions
 from icestream.ingest.staging.workbenches import Scans
 from icestream.ingest.updates.planning import Updates, plan_updates
@@ -129,7 +130,8 @@ class Scanner:
     def _check_policy(self) -> None:
         if self.failures and self.scans.job.archive.policies.on_broken is OnBroken.FAIL:
             told = "\n  ".join(
-                f"{url}: {failure.reason}" for url, failure in [*self.failures.items()][:_SHOWN]
+                told_fault(url, failure.reason)
+                for url, failure in [*self.failures.items()][:_SHOWN]
             )
             raise SourceError(
                 f"{len(self.failures)} files cannot be ingested, and the policy on-broken is to "

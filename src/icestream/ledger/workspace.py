@@ -273,7 +273,9 @@ def inputs_first(definitions: Sequence[DatasetSnapshot]) -> list[DatasetSnapshot
         ]
         if not ready:
             names = ", ".join(map(str, waiting))
-            raise InvalidInputError(f"these datasets read each other in a circle: {names}")
+            raise InvalidInputError(
+                f"these datasets read each other in a circle: {names}; let one of them read others"
+            )
         ordered += ready
         for definition in ready:
             del waiting[definition.name]

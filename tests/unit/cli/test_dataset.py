@@ -324,7 +324,8 @@ def test_damage_is_found_by_verification(run: Run, workspace: Workspace, address
     assert (ran.exit_code, text.exit_code) == (6, 6)
     (problem,) = ran.data["problems"]
     assert problem["object"] == data_key(data_slice.physical_hash)
-    assert f"\nblock {problem['block']}: {problem['object']}: " in text.stdout
+    assert problem["message"].count(problem["object"]) == 1
+    assert f"\nblock {problem['block']}: {problem['object']}" in text.stdout
     assert text.stdout.count("(rule ") == 1
 
 

@@ -137,11 +137,12 @@ def _check_content(
     try:
         check_slice(data, context)
     except (IntegrityError, FormatError, InvalidInputError) as error:
+        told = str(error)
         return Finding(
             checked=checked,
             size_bytes=len(data),
             rule="slice-holds-its-records",
-            message=f"{checked.key}: {error}",
+            message=told if checked.key in told else f"{checked.key}: {told}",
         )
     return Finding(checked=checked, size_bytes=len(data))
 

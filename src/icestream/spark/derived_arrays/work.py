@@ -13,6 +13,7 @@ from icestream.model.chunk_tables import UInt32, dense_index
 from icestream.repository.history import SnapshotInfo
 from icestream.repository.repository import Repository
 from icestream.repository.session import Session
+from icestream.spark.cells.plans import read_cells
 from icestream.spark.derived_arrays.computing import Computation
 from icestream.spark.derived_arrays.inputs import read_input
 from icestream.spark.derived_arrays.plans import chunks_of_groups, chunks_of_inputs, distinct
@@ -47,7 +48,12 @@ def plan_work(
     computation = Computation(derivation, PinnedRepository.of(source, session), array)
     state = DerivationState(version.id, array.grouped, declared(derivation))
     chunks = _outdated(computation, source, session, last)
-    is_idle = last is not None and not len(chunks) and len(last.axis) == len(array.grouped)
+    is_idle = (
+        last is not None
+        and not len(chunks)
+        and len(last.axis) == len(array.grouped)
+        and _has_same_coordinates(computation, source, session, last)
+    )
     return DerivationWork(computation, version, chunks, state, last is None, is_idle)
 
 
@@ -83,6 +89,32 @@ def _outdated(
         chunk_length=length,
     )
     return distinct(np.concatenate([regrouped, changed]))
+
+
+def _has_same_coordinates(
+    computation: Computation, source: Repository, session: Session, last: DerivationState
+) -> bool:
+    """Tell whether the coordinates that the output has from its input have the same values."""
+    before = session_at(source, last.input_snapshot)
+    if before is None or before.snapshot_id == session.snapshot_id:
+        return before is not None
+    array, is_regrouped = computation.array, computation.derivation.group is not None
+    everything = tuple(range(length) for length in array.shape)
+    copied = [
+        column
+        for number, column in enumerate(array.coordinates)
+        if column.path is not None and not (is_regrouped and number == array.axis)
+    ]
+    try:
+        return all(
+            np.array_equal(
+                read_cells(before.store, column, everything, whole=True),
+                read_cells(session.store, column, everything, whole=True),
+            )
+            for column in copied
+        )
+    except FileNotFoundError:  # the coordinate is new
+        return False
 
 
 def session_at(source: Repository, snapshot_id: str) -> Session | None:

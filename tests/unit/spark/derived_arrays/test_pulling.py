@@ -23,6 +23,7 @@ from icestream.spark.derived_arrays.pulling import (
     advance_with,
     pull_derived_array,
 )
+from icestream.spark.derived_arrays.replays import verify_derived_array
 from icestream.storage import local_filesystem_storage
 
 
@@ -123,6 +124,24 @@ def test_what_is_up_to_date_stays_as_it_is(cube: Cube) -> None:
     assert freshness(cube) is Freshness.UP_TO_DATE
     cube.change(0, 0, 0, 50)
     assert freshness(cube) is Freshness.BEHIND
+
+
+def test_coordinates_that_change_are_copied_again(cube: Cube) -> None:
+    dataset = cube.derive()
+    pull(cube, dataset)
+    with cube.repository.transaction("main", message="moved") as store:
+        latitudes = zarr.open_array(store, path="lat")
+        latitudes[:] = np.asarray(latitudes[:]) + 0.5
+
+    pulled = pull(cube, dataset)
+
+    assert pulled is not None
+    assert pulled.num_chunks == 0
+    assert cube.monthly()["lat"].values.tolist() == cube.daily()["lat"].values.tolist()
+    assert pull(cube, dataset) is None
+    opened = cube.workspace.open("monthly")
+    assert opened.verify(inputs=cube.workspace.inputs_of(opened)).is_valid
+    assert verify_derived_array(opened, None).is_valid
 
 
 def test_the_commit_and_the_ledger_name_each_other(cube: Cube) -> None:
