@@ -52,6 +52,8 @@ fix: $(READY) ## mend style where a tool can
 
 bench: $(READY) ## measure, with icechunk beside it
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.array_source
+	$(BIN)/python -m benchmarks.transform_operations
 
 docs: $(DOCS_READY) ## build the documentation into docs/_build/html
 	$(DOCS_BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html

@@ -66,6 +66,16 @@ def test_datasets_that_read_each_other_are_refused(pulling: Pulling, workspace: 
         list(pulling.pull(["a"]))
 
 
+def test_a_circle_keeps_nobody_else_from_going_on(pulling: Pulling, workspace: Workspace) -> None:
+    derive(workspace, "apart", set_transform(COPY.format("readings")))
+    a, b = workspace.open("a"), workspace.open("b")
+    b.append(set_transform(COPY.format("a"), inputs=[(str(a.dataset_id), "a")]))
+
+    done = {each.name: each.status for each in pulling.pull(["a", "b", "apart"])}
+
+    assert done == {"a": "failed", "b": "failed", "apart": "updated"}
+
+
 def test_an_input_that_is_gone_is_named(pulling: Pulling, workspace: Workspace) -> None:
     gone = workspace.find("readings")
     workspace.delete("readings")

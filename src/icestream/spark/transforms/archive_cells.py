@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from icestream.errors import NotFoundError
 from icestream.ingest.declaration.archives import Archive
 from icestream.ingest.declaration.documents import decode_archive
-from icestream.ingest.publishing.ledger_side import INGEST_ENGINE
+from icestream.ingest.publishing.ledger_side import CELLS_SUFFIX, INGEST_ENGINE
 from icestream.ingest.publishing.run_snapshots import run_snapshots
 from icestream.ingest.source_access import SourceAccess
 from icestream.ledger.blocks.dataset_ids import DatasetId
@@ -26,8 +26,6 @@ from icestream.spark.arrays import read_array
 from icestream.spark.cells.grids import CellQuery
 from icestream.spark.pinned import VersionName
 from icestream.storage.urls import StorageUrl
-
-_SUFFIX = "_cells"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +64,7 @@ def cells_of(
     datasets = {given.dataset_id: given for given in inputs}
     found: dict[str, ArchiveCells] = {}
     for given in plan.inputs:
-        name, dataset = given.alias + _SUFFIX, datasets[given.dataset_id]
+        name, dataset = given.alias + CELLS_SUFFIX, datasets[given.dataset_id]
         archive = _archive_of(dataset)
         if archive is None or not any(name in text for text in texts):
             continue

@@ -86,12 +86,18 @@ class Pulling:
 
         Raises:
             NotFoundError: There is no dataset of a name.
-            InvalidInputError: Datasets read each other in a circle.
+            InvalidInputError: All of them read each other in a circle, or what does.
         """
         self._datasets.clear()  # others may have appended since
         self._failed.clear()
         wanted = [self._workspace.find(name) for name in names]
-        for dataset in self._inputs_first(wanted):
+        ordered, circling = self._inputs_first(wanted)
+        if circling and len(circling) == len(wanted):
+            raise next(iter(circling.values()))
+        for dataset_id, error in circling.items():
+            dataset = self._opened(dataset_id)
+            yield Pulled(name=_name(dataset), dataset=dataset, error=error)
+        for dataset in ordered:
             if recursive or dataset.dataset_id in wanted:
                 yield self._pull(dataset)
 
@@ -124,12 +130,21 @@ class Pulling:
 
     # -- who reads whom ---------------------------------------------------------------------------
 
-    def _inputs_first(self, wanted: Iterable[DatasetId]) -> list[Dataset]:
-        """Return datasets and all that they read, each after those that it reads."""
+    def _inputs_first(
+        self, wanted: Iterable[DatasetId]
+    ) -> tuple[list[Dataset], dict[DatasetId, InvalidInputError]]:
+        """Return datasets and all that they read, each after those that it reads.
+
+        Those that read in a circle are apart, with what is wrong.
+        """
         done: dict[DatasetId, Dataset] = {}
+        circling: dict[DatasetId, InvalidInputError] = {}
         for dataset_id in wanted:
-            self._visit(self._opened(dataset_id), done, [])
-        return list(done.values())
+            try:
+                self._visit(self._opened(dataset_id), done, [])
+            except InvalidInputError as error:
+                circling[dataset_id] = error
+        return list(done.values()), circling
 
     def _visit(self, dataset: Dataset, done: dict[DatasetId, Dataset], way: list[Dataset]) -> None:
         if dataset in way:
