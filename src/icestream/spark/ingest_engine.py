@@ -75,6 +75,11 @@ _ROUTED_SQL = "task int, payload binary, shift array<bigint>, num_new int"
 _ANSWER = pa.schema({"is_error": pa.bool_(), "payload": pa.binary()})
 _ANSWER_SQL = "is_error boolean, payload binary"
 
+_SETTINGS = {
+    # rows are blobs of megabytes: what is kept of a scan must not be put together by the thousand
+    "spark.sql.inMemoryColumnarStorage.batchSize": "8",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
 _PARTITIONS_PER_CORE = 4
 """So that one slow file, or one large cell, does not keep all other cores waiting."""
 _UNITS_PER_PARTITION = 8
@@ -96,7 +101,9 @@ class SparkEngine:
     """Does the work of runs on the executors of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        self._spark = spark.newSession()  # on the same Spark, and what is set here is ours alone
+        for name, value in _SETTINGS.items():
+            self._spark.conf.set(name, value)
         self._environment = TaskEnvironment.of(os.environ)
 
     def __repr__(self) -> str:
@@ -114,7 +121,7 @@ class SparkEngine:
             # rows arrive in any order, and the first files are asked where all have to agree
             .sortWithinPartitions("ordinal")
             .mapInArrow(self._task(_scan_partition, job, tally), _SCANNED_SQL)
-            .persist(StorageLevel.MEMORY_AND_DISK)
+            .persist(StorageLevel.DISK_ONLY)
         )
         with watched(self._spark.sparkContext, f"scan {len(urls)} files", tally, progress):
             found = _collect(scanned.where(sf.col("kind") != _REFERENCES).select("kind", "payload"))

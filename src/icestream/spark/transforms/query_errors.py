@@ -1,12 +1,12 @@
 """Errors of queries, told with the step, line and column at which Spark found them."""
 
-import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # has no types
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
 from icestream import errors
 from icestream.errors import ErrorKind, IcestreamError, InvalidInputError, StorageError
@@ -44,7 +44,7 @@ def told_by_step(steps: Sequence[SqlQueryStep], number: int | None = None) -> It
         InvalidInputError: The query is wrong, or does not fit its data.
         IcestreamError: Another one that a task raised, such as for a damaged slice.
     """
-    logger = logging.getLogger(_SPARK_LOGGER)
+    logger = PySparkLogger.getLogger(_SPARK_LOGGER)  # a plain one does not take what Spark logs
     was_silent, logger.disabled = logger.disabled, True  # it prints what is raised here
     try:
         yield
