@@ -26,6 +26,8 @@ from icestream.ledger.chain.input_intervals import blocks_between, check_consume
 from icestream.ledger.chain.metadata_chain import MetadataChain
 from icestream.ledger.chain.rules.transactions import progress
 from icestream.ledger.chain.rules.transforms import input_id
+from icestream.ledger.chain.states import ChainState
+from icestream.ledger.chain.stored_blocks import StoredBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,16 +194,31 @@ def _plan_input(
     blocks = blocks_between(chain.store, dataset_id, consumed, state.head)
     # an input without any data event has nothing to say about offsets
     newest = offset if state.data_event is None else state.last_offset
+    entry = ExecuteTransformInput(
+        dataset_id=dataset_id,
+        prev_block_hash=consumed,
+        new_block_hash=chain.head if chain.head != consumed else None,
+        prev_offset=offset,
+        new_offset=newest if newest != offset else None,
+    )
+    return input_plan(entry, declared.alias or declared.dataset_ref, state, blocks)
+
+
+def input_plan(
+    entry: ExecuteTransformInput, alias: str, state: ChainState, blocks: Sequence[StoredBlock]
+) -> InputPlan:
+    """Return what a transaction reads of one input.
+
+    Args:
+        entry: The intervals that the event records.
+        alias: The name by which queries know the input.
+        state: Of the input at the block that is consumed.
+        blocks: Those that are considered.
+    """
     events = data_events(blocks)
     return InputPlan(
-        entry=ExecuteTransformInput(
-            dataset_id=dataset_id,
-            prev_block_hash=consumed,
-            new_block_hash=chain.head if chain.head != consumed else None,
-            prev_offset=offset,
-            new_offset=newest if newest != offset else None,
-        ),
-        alias=declared.alias or declared.dataset_ref,
+        entry=entry,
+        alias=alias,
         slices=tuple(event.new_data for _, event in events if event.new_data is not None),
         watermarks=tuple(
             ExplicitWatermark(system_time=block.block.system_time, event_time=event.new_watermark)

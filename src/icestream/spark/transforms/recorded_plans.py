@@ -7,11 +7,10 @@ from icestream.ledger.blocks.dataset_ids import DatasetId
 from icestream.ledger.blocks.events import ExecuteTransform, ExecuteTransformInput, SetTransform
 from icestream.ledger.blocks.hashes import Multihash
 from icestream.ledger.chain.block_store import BlockStore
-from icestream.ledger.chain.input_intervals import data_events
 from icestream.ledger.chain.planning import (
-    ExplicitWatermark,
     InputPlan,
     TransformPlan,
+    input_plan,
     output_watermark,
 )
 from icestream.ledger.chain.prefetching import walk_ahead
@@ -114,21 +113,7 @@ def _input_plan(entry: ExecuteTransformInput, alias: str, history: InputHistory)
         if entry.new_block_hash is None
         else history.between(entry.prev_block_hash, entry.new_block_hash)
     )
-    events = data_events(blocks)
-    return InputPlan(
-        entry=entry,
-        alias=alias,
-        slices=tuple(event.new_data for _, event in events if event.new_data is not None),
-        watermarks=tuple(
-            ExplicitWatermark(system_time=block.block.system_time, event_time=event.new_watermark)
-            for block, event in events
-            if event.new_watermark is not None
-        ),
-        watermark=state.watermark,
-        schema=state.schema,
-        vocabulary=state.vocabulary,
-        new_blocks=len(blocks),
-    )
+    return input_plan(entry, alias, state, blocks)
 
 
 def _not_consumable(problem: str) -> ChainRuleError:
