@@ -13,6 +13,7 @@ from icestream.cli.commands import command, new_group
 from icestream.cli.dataset_reports import (
     LISTED,
     LOGGED,
+    UPDATED,
     added_values,
     blocks_document,
     counted,
@@ -21,6 +22,7 @@ from icestream.cli.dataset_reports import (
     logged_row,
     records_table,
     rewritten_values,
+    updated_row,
     verified,
 )
 from icestream.cli.pull import Authorize, Master, replayed
@@ -96,6 +98,23 @@ def create(
     else:
         raise InvalidInputError("give a file with definitions, or --name and no file")
     return Table(LISTED, [listed_row(str(dataset.alias), dataset) for dataset in created])
+
+
+@command(app, "update", of=WORKSPACE)
+def update(
+    target: Target,
+    definition: Annotated[
+        typer.FileBinaryRead,
+        typer.Argument(help="YAML file of DatasetSnapshot documents; - is standard input."),
+    ],
+) -> Result:
+    """Append to datasets what their changed definitions say anew, for example another query."""
+    from icestream.ledger.blocks.documents import read_snapshots  # noqa: PLC0415  loads yaml
+    from icestream.ledger.redefining import update_datasets  # noqa: PLC0415  loads arrow
+
+    place = getattr(definition, "name", "standard input")
+    done = update_datasets(_workspace(target), read_snapshots(definition.read(), name=place))
+    return Table(UPDATED, [updated_row(each) for each in done])
 
 
 @command(app, "list", of=WORKSPACE)

@@ -14,10 +14,18 @@ if TYPE_CHECKING:
     from icestream.ledger.chain.verification import Problem, VerificationReport
     from icestream.ledger.data_writing import AddedData
     from icestream.ledger.dataset import Dataset
+    from icestream.ledger.redefining import Redefinition
 
 LISTED = ("name", "kind", "blocks", "records", "watermark", "updated", "dataset_id")
 LOGGED = ("block", "system_time", "event", "offsets", "records", "watermark", "hash")
+UPDATED = ("name", "appended", "head")
 INVALID_EXIT_CODE = 6
+
+
+def updated_row(done: "Redefinition") -> list[Any]:
+    """Return the line of a dataset that was to follow its definition."""
+    appended = ", ".join(type(event).__name__ for event in done.events)
+    return [done.dataset.alias, appended or "nothing", str(done.dataset.head)]
 
 
 def listed_row(name: str, dataset: "Dataset") -> list[Any]:

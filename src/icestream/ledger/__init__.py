@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from icestream.ledger.dataset import Dataset
     from icestream.ledger.dataset_versions import DatasetVersion
     from icestream.ledger.ingestion import IngestSettings
+    from icestream.ledger.redefining import update_datasets
     from icestream.ledger.transactions import TransformOutput
     from icestream.ledger.workspace import Workspace
 
@@ -92,6 +93,7 @@ _MODULES = {
     "dataset": ("Dataset",),
     "dataset_versions": ("DatasetVersion",),
     "ingestion": ("IngestSettings",),
+    "redefining": ("update_datasets",),
     "transactions": ("TransformOutput",),
     "workspace": ("Workspace",),
 }
@@ -138,6 +140,7 @@ __all__ = [
     "new_dataset_id",
     "read_documents",
     "read_snapshots",
+    "update_datasets",
     "write_document",
 ]
 

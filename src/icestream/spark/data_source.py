@@ -23,7 +23,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from icestream.errors import ErrorKind, InvalidInputError
-from icestream.ledger.dataset import Dataset
 from icestream.spark.arrow_types import spark_schema
 from icestream.spark.cells.blocks import Block
 from icestream.spark.cells.plans import CellPlan, plan_cells
@@ -124,7 +123,7 @@ def rows_of(options: SourceOptions) -> Rows:
         IcestreamError: There are none; the message says what is wrong, and the way out.
     """
     if options.table == EVENTS:
-        return EventRows(Dataset.open(options.storage()).storage)
+        return EventRows(options.ledger_storage())
     if options.table is not None:
         find_table(options.table)
     repo = options.open()

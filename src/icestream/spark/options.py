@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from icestream.errors import ErrorKind, InvalidInputError
+from icestream.ledger.dataset import Dataset
+from icestream.ledger.workspace import Workspace
 from icestream.repository.repository import Repository
 from icestream.spark.cells.grids import CellQuery, parse_names
 from icestream.spark.cells.plans import ROWS_PER_BLOCK
@@ -18,7 +20,7 @@ from icestream.storage.urls import StorageUrl
 PLACE_OPTIONS = ("path", "region", "endpoint-url", "anonymous", "allow-http", "authorize")
 _VERSION = ("branch", "tag", "snapshot", "as-of")
 _CELLS = ("array", "group", "variables", "select", "decode", "rows-per-partition")
-_KNOWN = (*PLACE_OPTIONS, *_VERSION, *_CELLS, "table")
+_KNOWN = (*PLACE_OPTIONS, *_VERSION, *_CELLS, "table", "dataset")
 _SECRETS = ("secret", "token", "password", "key", "credential")
 _TRUTHS = {"true": True, "false": False}
 
@@ -32,6 +34,8 @@ class SourceOptions:
     query: CellQuery
     selection: Selection | None = None
     table: str | None = None
+    dataset: str | None = None
+    """By its name in the workspace at the place; None if the place is the dataset."""
     authorize: tuple[str, ...] = ()
     """Prefixes that virtual chunks may be read from."""
     rows_per_partition: int = ROWS_PER_BLOCK
@@ -39,6 +43,16 @@ class SourceOptions:
     def storage(self) -> Storage:
         """Return the storage at the path."""
         return self.place.storage()
+
+    def ledger_storage(self) -> Storage:
+        """Return the storage of the ledger dataset.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        if self.dataset is None:
+            return Dataset.open(self.storage()).storage
+        return Workspace(self.storage()).open(self.dataset).storage
 
     def open(self) -> Repository:
         """Open the repository at the path."""
@@ -70,6 +84,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         ),
         parse_selection(given["select"]) if "select" in given else None,
         given.get("table"),
+        given.get("dataset"),
         parse_names(given.get("authorize", "")),
         _count(given, "rows-per-partition", ROWS_PER_BLOCK),
     )
@@ -106,6 +121,8 @@ def _check_names(given: Mapping[str, str]) -> None:
         raise _refused(f"the option {odd[0]!r} means nothing for a table; leave one of them out")
     if given.get("table") == EVENTS and (odd := [name for name in _VERSION if name in given]):
         raise _refused(f"the option {odd[0]!r} means nothing for a ledger dataset; leave it out")
+    if "dataset" in given and given.get("table") != EVENTS:
+        raise _refused(f"dataset names a dataset of a workspace: it goes with the table {EVENTS}")
     if "array" in given and (odd := [name for name in ("group", "variables") if name in given]):
         raise _refused(f"array names one array, so {odd[0]!r} means nothing; leave one of them out")
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody writes it
 from tests.unit.spark.cells.oceans import local_ocean, ocean
 
 from icestream.credentials import s3_credentials
-from icestream.ledger import Dataset
+from icestream.ledger import Dataset, Workspace
 from icestream.repository.repository import Repository
 from icestream.spark import CellQuery, VersionName, read_array
 from icestream.storage import local_filesystem_storage
@@ -223,6 +223,21 @@ def test_events_are_the_blocks_of_a_dataset(spark: SparkSession, tmp_path: Path)
         load(spark, tmp_path / "cities")
     with pytest.raises(AnalysisException, match="no dataset"):
         load(spark, tmp_path / "nowhere", table="events")
+
+
+def test_events_are_found_by_the_name_of_a_dataset(spark: SparkSession, tmp_path: Path) -> None:
+    Workspace(local_filesystem_storage(str(tmp_path))).create("acme/cities")
+
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW blocks USING icestream"
+        f" OPTIONS (path '{tmp_path}', table 'events', dataset 'acme/cities')"
+    )
+
+    assert [row.event for row in spark.table("blocks").collect()] == ["Seed"]
+    with pytest.raises(AnalysisException, match="no dataset acme/towns"):
+        load(spark, tmp_path, table="events", dataset="acme/towns")
+    with pytest.raises(AnalysisException, match="goes with the table events"):
+        load(spark, tmp_path, table="nodes", dataset="acme/cities")
 
 
 def test_a_schema_of_ones_own_is_refused(

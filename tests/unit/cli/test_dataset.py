@@ -77,6 +77,24 @@ def test_datasets_are_created_from_a_file(run: Run, address: str, tmp_path: Path
     assert "choose another name" in again.stderr
 
 
+def test_a_changed_definition_is_followed(run: Run, address: str, workspace: Workspace) -> None:
+    changed = DEFINITIONS.replace("size > 1", "size > 2")
+
+    updated = run("dataset", "update", address, "-", "-o", "json", input=changed).data
+    again = run("dataset", "update", address, "-", "-o", "json", input=changed).data
+    circle = changed.replace("datasetRef: acme/cities", "datasetRef: large")
+    refused = run("dataset", "update", address, "-", input=circle)
+
+    assert [(row["name"], row["appended"]) for row in updated] == [
+        ("large", "SetTransform"),
+        ("acme/cities", "nothing"),
+    ]
+    assert {row["appended"] for row in again} == {"nothing"}
+    assert refused.exit_code != 0
+    assert "large -> large" in refused.stderr
+    assert str(workspace.open("large").head) == updated[0]["head"]
+
+
 def test_a_plain_dataset_is_created_by_name(run: Run, address: str) -> None:
     ran = run("dataset", "create", address, "--name", "cities")
 

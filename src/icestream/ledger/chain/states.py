@@ -200,6 +200,17 @@ class ChainState:
         }
         return {name: event for name, event in found.items() if isinstance(event, AddPushSource)}
 
+    def has_in_force(self, event: MetadataEvent) -> bool:
+        """Tell whether appending an event would change nothing that the state knows."""
+        match event:
+            case SetPollingSource():
+                return self.polling_source == event
+            case AddPushSource(source_name=name):
+                return self.push_sources.get(name) == event
+            case _:
+                role = _role_of(event)
+                return role is not None and self._event(role) == event
+
     def _event(self, role: str) -> MetadataEvent | None:
         block = self.latest.get(role)
         return None if block is None else block.event

@@ -136,7 +136,7 @@ class SqlEngine:
         if wanted and self.version != wanted and not self.version.startswith(f"{wanted}."):
             raise InvalidInputError(
                 f"the transform is for {ENGINE} {wanted}, and this is {self.version}: install that"
-                " version, or append a SetTransform for this one"
+                " version, or update the definition for this one"
             )
 
 

@@ -150,8 +150,8 @@ class Pulling:
         if dataset in way:
             names = " -> ".join(_name(each) for each in [*way[way.index(dataset) :], dataset])
             raise InvalidInputError(
-                f"these datasets read each other in a circle: {names}; append a SetTransform to one"
-                " of them that does not read the others"
+                f"these datasets read each other in a circle: {names}; update the definition"
+                " of one of them, so that it does not read the others"
             )
         if dataset.dataset_id in done:
             return

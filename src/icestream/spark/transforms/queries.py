@@ -31,7 +31,7 @@ def steps_of(transform: SetTransform) -> tuple[SqlQueryStep, ...]:
     if queries.engine.lower() != ENGINE:
         raise InvalidInputError(
             f"the transform is for the engine {queries.engine!r}, and only {ENGINE!r} runs here:"
-            " append a SetTransform with Spark SQL"
+            " update the definition with Spark SQL"
         )
     if queries.temporal_tables:
         names = ", ".join(table.name for table in queries.temporal_tables)
@@ -64,7 +64,7 @@ def run_steps(
             if step.alias is not None:
                 rows.createOrReplaceTempView(quoted(step.alias))
     if rows is None:
-        raise InvalidInputError("the transform has no queries: append a SetTransform with some")
+        raise InvalidInputError("the transform has no queries: update the definition with some")
     return rows
 
 

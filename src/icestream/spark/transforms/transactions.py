@@ -104,6 +104,6 @@ def _written(
         raise InvalidInputError(
             f"{error}. The output of a transform keeps the columns that the dataset has: change the"
             " query, or append a SetDataSchema that adds optional columns; to start over with other"
-            " columns, reset the dataset to the block before its SetDataSchema, append the"
-            " SetTransform again and pull"
+            " columns, reset the dataset to the block before its SetDataSchema,"
+            " update its definition again and pull"
         ) from error
