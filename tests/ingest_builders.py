@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from icestream.ingest.archive_states import ArchiveState, encode_state
 from icestream.ingest.declaration.archives import Archive, Axis, Combination, Target
 from icestream.ingest.facts import facts_of
 from icestream.ingest.file_columns import FileColumns, gather
@@ -108,6 +109,11 @@ def columns(files: Iterable[ScannedFile], declared: Archive) -> FileColumns:
 def planned(files: Iterable[ScannedFile], declared: Archive) -> Placement:
     """Return where files go, with all problems."""
     return plan_placement(columns(files, declared), declared)
+
+
+def stored(files: FileColumns) -> bytes:
+    """Return files as a run leaves them to the next."""
+    return encode_state(ArchiveState(files=files))
 
 
 def table_of(file: ScannedFile, path: str) -> ChunkTable:

@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ingest_builders import archive, inline_array, scanned_file, virtual_array
+from tests.ingest_builders import archive, inline_array, scanned_file, stored, virtual_array
 
 from icestream.ingest.archive_states import (
     ArchiveState,
@@ -19,8 +19,8 @@ from icestream.ingest.archive_states import (
 from icestream.ingest.declaration.archives import Axis
 from icestream.ingest.facts import FileFacts, facts_of
 from icestream.ingest.file_columns import ArrayColumns, FileColumns, gather
-from icestream.ingest.file_columns_codec import decode_columns, encode_columns
 from icestream.ingest.file_merging import merge_columns, without_files
+from icestream.ingest.placement.outcomes import PlacementOutcome
 from icestream.parsers.scanned_files import FileIdentity
 
 TIME = archive(Axis(dimension="time"))
@@ -109,13 +109,13 @@ def test_parts_put_together_are_the_whole(data, facts):
     ]
     merged = merge_columns(data.draw(st.permutations(parts)))
     assert shown(merged) == shown(gather(facts))
-    assert encode_columns(merged) == encode_columns(gather(facts))
+    assert stored(merged) == stored(gather(facts))
 
 
 @given(many_facts())
 def test_columns_survive_as_bytes(facts):
     files = gather(facts)
-    assert shown(decode_columns(encode_columns(files))) == shown(files)
+    assert shown(decode_state(stored(files)).files) == shown(files)
 
 
 @given(st.data(), many_facts())
@@ -169,11 +169,16 @@ def test_a_state_survives_as_bytes(data, facts):
         files=files,
         vanished=frozenset(some),
         aside=aside,
-        groups={url: data.draw(st.sampled_from(["/", "/era-1"])) for url in some},
+        outcome=PlacementOutcome(
+            groups={url: data.draw(st.sampled_from(["/", "/era-1"])) for url in some},
+            left_out=dict.fromkeys(data.draw(urls), "differs"),
+            gaps=("2020-01-01",),
+            notes=("a note",),
+        ),
         declaration_digest="abc",
     )
     found = decode_state(encode_state(state))
     assert shown(found.files) == shown(files)
-    assert (found.vanished, found.aside, found.groups) == (state.vanished, aside, state.groups)
+    assert (found.vanished, found.aside, found.outcome) == (state.vanished, aside, state.outcome)
     assert found.declaration_digest == "abc"
     assert encode_state(found) == encode_state(state)

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest_builders import archive, planned, scanned_file, virtual_array
+from tests.placed_references import reference_tables
 
 from icestream.ingest.declaration.archives import Axis, PlaceBy
 from icestream.ingest.placement.placing import Placement
-from icestream.ingest.references import reference_tables
 from icestream.parsers.scanned_files import ScannedFile
 
 AXES = [

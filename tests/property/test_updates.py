@@ -14,13 +14,14 @@ from tests.ingest_builders import (
     scanned_file,
     virtual_array,
 )
+from tests.placed_references import reference_tables, shifted
 
 from icestream.ingest.archive_states import ArchiveState, decode_state, encode_state
 from icestream.ingest.declaration.archives import Archive, Axis, Combination, OnMismatch, Policies
 from icestream.ingest.file_merging import merge_columns, without_files
 from icestream.ingest.placement.copied_arrays import chunks_of
-from icestream.ingest.placement.placing import Placement, groups_of, plan_placement
-from icestream.ingest.references import reference_tables, shifted
+from icestream.ingest.placement.outcomes import outcome_of
+from icestream.ingest.placement.placing import Placement, plan_placement
 from icestream.ingest.updates.copied_updates import CopiedUpdate
 from icestream.ingest.updates.planning import Updates, plan_updates
 from icestream.model.chunk_tables import ChunkTable, concat, replace_columns
@@ -237,9 +238,10 @@ def test_run_after_run_follows_from_the_state_alone(data, policy):
         fresh = {file.url for file in new}
         there = {url: file for url, file in there.items() if url not in gone}
         there |= {file.url: file for file in new}
-        before = plan_placement(state.files, declared, known_groups=state.groups)
+        groups = state.outcome.groups
+        before = plan_placement(state.files, declared, known_groups=groups)
         files = merge_columns([without_files(state.files, gone | fresh), columns(new, declared)])
-        after = plan_placement(files, declared, known_groups=state.groups)
+        after = plan_placement(files, declared, known_groups=groups)
         assume(not after.problems)
         updates = plan_updates(before, after, fresh)
         tables = applied(tables, updates, after, there)
@@ -248,6 +250,8 @@ def test_run_after_run_follows_from_the_state_alone(data, policy):
             path: rows_of(table) for path, table in wanted.items()
         }
         assert tables.keys() == wanted.keys()
-        state = decode_state(encode_state(ArchiveState(files=files, groups=groups_of(after))))
-        again = plan_placement(state.files, declared, known_groups=state.groups)
+        outcome = outcome_of(after, declared)
+        state = decode_state(encode_state(ArchiveState(files=files, outcome=outcome)))
+        again = plan_placement(state.files, declared, known_groups=state.outcome.groups)
+        assert outcome_of(again, declared) == state.outcome == outcome
         assert plan_updates(after, again, set()).is_empty

@@ -6,7 +6,7 @@ reading anything else which files have a place, as what they were read, and whic
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -23,6 +23,7 @@ from icestream.ingest.column_bundles import (
 from icestream.ingest.declaration.archives import Archive
 from icestream.ingest.file_columns import NOWHERE, UNKNOWN_TIME, FileColumns, gather
 from icestream.ingest.file_columns_codec import bundled_columns, columns_bundle
+from icestream.ingest.placement.outcomes import PlacementOutcome
 
 KIND = "archive-state"
 VERSION = 1
@@ -33,17 +34,19 @@ _TEXT = pa.large_string()
 
 
 class AsideStatus(StrEnum):
-    """Why a file has no place."""
+    """Why a file has no place, or not the one that it should have now."""
 
     SET_ASIDE = "set-aside"
-    """It could not be read or expressed; it is tried again."""
+    """It could not be read or expressed; it is tried again.
+
+    One that was ingested, and whose store failed then, is among the placed files as well."""
     UNDONE = "undone"
     """The run that brought it was taken back; it is tried again when it changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsideFile:
-    """A file that is known and has no place."""
+    """A file that is known, and is not in the repository as it is."""
 
     url: str
     status: AsideStatus
@@ -69,8 +72,8 @@ class ArchiveState:
     """URLs of files that are gone and were kept, so that this is told once."""
     aside: tuple[AsideFile, ...] = ()
     """In order of URLs."""
-    groups: Mapping[str, str] = field(default_factory=dict)
-    """By URL of a file the group that it was put into."""
+    outcome: PlacementOutcome = field(default_factory=PlacementOutcome)
+    """Of the placement of `files`, so that a run without news need not place them again."""
     declaration_digest: str = ""
     """Of what `scan_digest` says matters to scans."""
     declaration: str = ""
@@ -97,9 +100,10 @@ def encode_state(state: ArchiveState) -> bytes:
     """Return the state as bytes, the same for the same state."""
     files = columns_bundle(state.files)
     aside = sorted(state.aside, key=lambda file: file.url)
-    names = sorted({*state.groups.values()})
+    outcome = state.outcome
+    names = sorted({*outcome.groups.values()})
     numbers = {name: i for i, name in enumerate(names)}
-    grouped = map(state.groups.get, state.files.urls)
+    grouped = map(outcome.groups.get, state.files.urls)
     columns = {
         "vanished": pa.array(sorted(state.vanished), _TEXT),
         "aside.url": pa.array([file.url for file in aside], _TEXT),
@@ -110,6 +114,10 @@ def encode_state(state: ArchiveState) -> bytes:
         "aside.last_modified": _integers(file.last_modified for file in aside),
         "aside.attempts": _integers(file.attempts for file in aside),
         "groups": _integers(NOWHERE if name is None else numbers[name] for name in grouped),
+        "left_out.url": pa.array(sorted(outcome.left_out), _TEXT),
+        "left_out.reason": pa.array([why for _, why in sorted(outcome.left_out.items())], _TEXT),
+        "gaps": pa.array(outcome.gaps, _TEXT),
+        "notes": pa.array(outcome.notes, _TEXT),
         **{f"files.{name}": column for name, column in files.columns.items()},
     }
     document = {
@@ -145,16 +153,26 @@ def _state(bundle: ColumnBundle) -> ArchiveState:
         for name, column in bundle.columns.items()
         if name.startswith(prefix)
     }
-    names = document["groups"]
     files = bundled_columns(ColumnBundle(columns, document["files"]))
-    grouped = zip(files.urls, bundle.integers("groups").tolist(), strict=True)
     return ArchiveState(
         files=files,
         vanished=frozenset(bundle.column("vanished").to_pylist()),
         aside=_aside(bundle),
-        groups={url: names[i] for url, i in grouped if i != NOWHERE},
+        outcome=_outcome(bundle, files.urls),
         declaration_digest=document["declaration_digest"],
         declaration=document["declaration"],
+    )
+
+
+def _outcome(bundle: ColumnBundle, urls: Sequence[str]) -> PlacementOutcome:
+    names = bundle.document["groups"]
+    grouped = zip(urls, bundle.integers("groups").tolist(), strict=True)
+    left_out = (bundle.column(f"left_out.{name}").to_pylist() for name in ("url", "reason"))
+    return PlacementOutcome(
+        groups={url: names[i] for url, i in grouped if i != NOWHERE},
+        left_out=dict(zip(*left_out, strict=True)),
+        gaps=tuple(bundle.column("gaps").to_pylist()),
+        notes=tuple(bundle.column("notes").to_pylist()),
     )
 
 

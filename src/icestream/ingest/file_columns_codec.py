@@ -1,4 +1,4 @@
-"""Columns of files as bytes: what executors send to the driver, and what a run leaves behind."""
+"""Columns of files as plain columns and a document: the larger part of what a run leaves behind."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,36 +8,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from icestream.errors import ErrorKind, FormatError
-from icestream.ingest.column_bundles import (
-    ColumnBundle,
-    decode_bundle,
-    differences,
-    encode_bundle,
-)
+from icestream.ingest.column_bundles import ColumnBundle, differences
 from icestream.ingest.coordinate_pools import CoordinatePool, ValueKind, small_digests
 from icestream.ingest.facts import DIGEST_SIZE, ArrayForm
 from icestream.ingest.file_columns import ArrayColumns, FileColumns
 
-KIND = "file-columns"
-VERSION = 1
-
 _WORDS_OF_DIGEST = DIGEST_SIZE // 8
 _TEXT = pa.large_string()
-
-
-def encode_columns(files: FileColumns) -> bytes:
-    """Return the columns of files as bytes."""
-    return encode_bundle(columns_bundle(files), KIND, VERSION)
-
-
-def decode_columns(data: bytes) -> FileColumns:
-    """Return the columns that `encode_columns` encoded.
-
-    Raises:
-        FormatError: The bytes are something else, or of a newer version.
-        IntegrityError: They were damaged.
-    """
-    return bundled_columns(decode_bundle(data, KIND, VERSION))
 
 
 def columns_bundle(files: FileColumns) -> ColumnBundle:

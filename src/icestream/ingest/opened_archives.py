@@ -1,6 +1,7 @@
 """An archive with everything that its runs need at hand."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from icestream.errors import NotFoundError, RepositoryNotFoundError
 from icestream.ingest.declaration.archives import Archive
@@ -12,9 +13,10 @@ from icestream.ingest.publishing.ledger_side import (
     open_ledger,
 )
 from icestream.ingest.source_access import Authorize, SourceAccess
-from icestream.ingest.target_repositories import open_target
+from icestream.ingest.target_repositories import open_target, stand_in
 from icestream.ledger.workspace import Workspace
 from icestream.model.container_sets import ContainerSet
+from icestream.repository.lifecycle import check_root
 from icestream.repository.repository import Repository
 from icestream.storage.protocol import Storage
 from icestream.storage.urls import StorageUrl
@@ -40,8 +42,17 @@ class OpenedArchive:
 
     archive: Archive
     repository: Repository
+    """One that stands in for it, as long as it is awaited."""
     ledger: ArchiveLedger
     access: SourceAccess
+    awaited: Storage | None = None
+    """Where the repository is to be created; None if it is there."""
+
+    def established(self) -> Self:
+        """Return the archive with its repository, which is created if it is not there."""
+        if self.awaited is None:
+            return self
+        return replace(self, repository=open_target(self.archive, self.awaited), awaited=None)
 
     @property
     def containers(self) -> ContainerSet:
@@ -55,23 +66,32 @@ class OpenedArchive:
 
 
 def open_archive(archive: Archive, places: Places | None = None) -> OpenedArchive:
-    """Open everything that a run needs; what is not there is created.
+    """Open everything that a run needs; a ledger that is not there is created.
+
+    A repository that is not there is only awaited: `established` creates it, when it is known that
+    files make a dataset.
 
     Raises:
         NotFoundError: A source has no files, and there is no repository yet: nothing is created.
+        InvalidInputError: There is something else where the repository is to be.
     """
     places = places or Places()
     storage = places.repository or StorageUrl(address=archive.target.repository).storage()
-    if not Repository.exists(storage):
-        # a source that is mistyped shall not leave an empty repository behind
+    is_there = Repository.exists(storage)
+    if not is_there:
+        # a source that is mistyped shall not even leave a ledger behind
         list_sources(archive, SourceAccess.of(archive, authorize=places.authorize))
-    repository = open_target(archive, storage)
+        check_root(storage)
+    repository = open_target(archive, storage) if is_there else stand_in(archive)
     ledger_storage = places.ledger or StorageUrl(address=ledger_address(archive)).storage()
     return OpenedArchive(
         archive=archive,
         repository=repository,
         ledger=open_ledger(Workspace(ledger_storage), archive),
-        access=SourceAccess.of(archive, authorize=places.authorize, repository=repository),
+        access=SourceAccess.of(
+            archive, authorize=places.authorize, repository=repository, storage=storage
+        ),
+        awaited=None if is_there else storage,
     )
 
 

@@ -7,7 +7,6 @@ from icestream.ingest.archive_states import ArchiveState, AsideFile, AsideStatus
 from icestream.ingest.declaration.archives import Archive, OnChanged
 from icestream.ingest.declaration.documents import encode_archive
 from icestream.ingest.engines.scanning import ScanFailure
-from icestream.ingest.placement.placing import groups_of
 from icestream.ingest.publishing.rows import FileStatus
 from icestream.ingest.run_plans import RunPlan
 from icestream.ingest.run_rows import FileRow
@@ -30,7 +29,7 @@ def state_after(given: RunInput, plan: RunPlan) -> ArchiveState:
         files=plan.files,
         vanished=given.work.vanished,
         aside=tuple(sorted(_aside(given, plan), key=lambda file: file.url)),
-        groups={} if given.archive.combine.group_per_file else groups_of(plan.placement),
+        outcome=plan.outcome,
         declaration_digest=scan_digest(given.archive),
         declaration=encode_archive(given.archive).decode(),
     )
@@ -43,8 +42,7 @@ def set_aside(given: RunInput, plan: RunPlan) -> dict[str, str]:
         for file in _aside(given, plan)
         if file.status is AsideStatus.SET_ASIDE
     }
-    urls = plan.placement.urls
-    return reasons | {urls[row]: reason for row, reason in plan.placement.set_aside.items()}
+    return {**reasons, **plan.outcome.left_out}
 
 
 def file_rows(given: RunInput, plan: RunPlan) -> Iterator[FileRow]:
@@ -60,13 +58,15 @@ def file_rows(given: RunInput, plan: RunPlan) -> Iterator[FileRow]:
         yield FileRow(url, FileStatus.VANISHED)
     if given.archive.policies.on_changed is OnChanged.KEEP:
         looked_at = {*plan.scanned.urls, *plan.failures}
-        for url in {*given.changes.changed} & {*given.state.files.urls} - looked_at:
+        # one that went and came back is new to the inventory, and may be another
+        news = {*given.changes.changed, *given.changes.added}
+        for url in news & {*given.state.files.urls} - looked_at:
             yield FileRow(url, FileStatus.CHANGED)
 
 
 def _scanned_rows(given: RunInput, plan: RunPlan) -> Iterator[FileRow]:
     placed = {*given.state.files.urls}
-    differing = {plan.placement.urls[row]: why for row, why in plan.placement.set_aside.items()}
+    differing = plan.outcome.left_out
     for url in plan.scanned.urls:
         if url in differing:
             yield FileRow(url, FileStatus.SET_ASIDE, differing[url])

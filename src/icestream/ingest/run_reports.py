@@ -27,7 +27,8 @@ class RunReport:
     num_references: int = 0
     """Those that were written anew."""
     num_manifests: int = 0
-    """Those that executors wrote; small arrays and coordinates share a few more."""
+    """Those that the version has and the one before had not: of large arrays, of small ones and
+    of coordinates."""
     num_requests: int = 0
     """Of the listing."""
     gaps: tuple[str, ...] = ()

@@ -17,7 +17,6 @@ from icestream.ingest.engines.scanning import ScanJob
 from icestream.ingest.inventory import changes_since, record_listing
 from icestream.ingest.listing import FileListing, list_sources
 from icestream.ingest.opened_archives import OpenedArchive, Places, open_archive
-from icestream.ingest.placement.unmarked_gaps import unmarked_gaps
 from icestream.ingest.publishing.leases import Lease, LeaseTerms
 from icestream.ingest.publishing.ledger_side import follow_declaration
 from icestream.ingest.publishing.ledger_side import plan_run as plan_transaction
@@ -38,6 +37,7 @@ from icestream.ingest.staged_commits import StagedCommit, staging_name
 from icestream.ingest.staging.workbenches import Scans
 from icestream.ingest.work_plans import SourceChanges, plan_work
 from icestream.ledger.chain.planning import TransformPlan
+from icestream.repository.repository import Repository
 from icestream.repository.staged.publishing import STAGING_PREFIX, drop_staging_branches
 
 _NETWORK_THREADS = 4
@@ -63,26 +63,35 @@ def run_archive(
         ConflictError: Another run is going on, or was published meanwhile.
         InvalidInputError: Files do not make one dataset; all problems are named.
         SourceError: A policy of the archive is to fail for what was found.
+        StorageError: A store fails; if it is that of a source, also where what it holds was
+            ingested, would have to be scanned again, and cannot stay as it is.
     """
     chosen = RunOptions(**options)
     opened = open_archive(archive, places)
-    with leased(opened, chosen) as basis:
-        return _run(opened, basis, chosen)
+    with leased(opened, chosen):
+        if opened.awaited is not None and Repository.exists(opened.awaited):
+            opened = open_archive(archive, places)  # the run that had the lease has created it
+        return _run(opened, recovered(opened, chosen), chosen)
 
 
 @contextmanager
-def leased(opened: OpenedArchive, options: RunOptions) -> Iterator[RunBasis]:
-    """Hold the lease of an archive, after what an earlier run left unfinished is finished."""
+def leased(opened: OpenedArchive, options: RunOptions) -> Iterator[None]:
+    """Hold the lease of an archive."""
     terms = LeaseTerms(wait_s=options.wait_seconds)
     with Lease.take(opened.ledger.ingest.storage, opened.archive.name, terms):
         opened.ledger.refresh()
         options.after_step(RunStep.LEASED)
-        basis = recover(target_of(opened))
-        leftover = STAGING_PREFIX + staging_name(opened.archive)
-        drop_staging_branches(opened.repository, leftover)
-        options.after_step(RunStep.RECOVERED)
-        yield basis
+        yield
     options.after_step(RunStep.RELEASED)
+
+
+def recovered(opened: OpenedArchive, options: RunOptions) -> RunBasis:
+    """Finish what an earlier run left unfinished, and return what the next one builds on."""
+    basis = recover(target_of(opened))
+    leftover = STAGING_PREFIX + staging_name(opened.archive)
+    drop_staging_branches(opened.repository, leftover)
+    options.after_step(RunStep.RECOVERED)
+    return basis
 
 
 def target_of(opened: OpenedArchive) -> RunTarget:
@@ -128,6 +137,7 @@ def _run(opened: OpenedArchive, basis: RunBasis, options: RunOptions) -> RunRepo
         plan = _planned(opened, given, options)
     try:
         with watch.timed("write"):
+            opened = opened.established()
             staged = staged_commit(opened, plan, message_of(given, plan), options, basis=basis)
         with watch.timed("commit"):
             output = _output(given, plan, staged)
@@ -256,9 +266,9 @@ def _report(
         num_scanned=len(plan.scanned) + len(plan.failures),
         num_set_aside=len(left_out),
         num_references=0 if run is None else run.num_references,
-        num_manifests=0 if run is None else run.num_manifests,
-        gaps=tuple(map(str, plan.placement.gaps)),
+        num_manifests=0 if staged is None else staged.num_manifests,
+        gaps=plan.outcome.gaps,
         set_aside=tuple(sorted(left_out.items())),
-        notes=(*given.work.notes, *unmarked_gaps(plan.placement)),
+        notes=(*given.work.notes, *plan.outcome.notes),
         seconds=watch.seconds,
     )

@@ -47,6 +47,7 @@ class SourceAccess:
         *,
         authorize: Authorize | None = None,
         repository: Repository | None = None,
+        storage: Storage | None = None,
     ) -> Self:
         """Return the access to the sources of an archive.
 
@@ -57,6 +58,7 @@ class SourceAccess:
                 the environment.
             repository: Whose containers say how to reach files; without it, what the environment
                 offers.
+            storage: Where the repository is, if not where that one is.
 
         Raises:
             InvalidInputError: A source, a place or a key is none.
@@ -64,7 +66,8 @@ class SourceAccess:
         given = access_containers(archive)
         prefixes = tuple(dict.fromkeys(_prefixes(archive)))
         consents = {**dict.fromkeys(prefixes), **containers_credentials(authorize or {})}
-        storage = _NOWHERE if repository is None else repository.storage
+        if storage is None:
+            storage = _NOWHERE if repository is None else repository.storage
         endpoint = place_of(storage).endpoint_url
         access = Access.of(consents, given, own_endpoints=() if endpoint is None else (endpoint,))
         containers = _containers(given, list(consents), repository)

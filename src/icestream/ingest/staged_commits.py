@@ -36,6 +36,8 @@ class StagedCommit:
     """Raises a ConflictError if another run was published: updates do not fit its version."""
     run: StagedRun | None = None
     """What was staged last."""
+    num_manifests: int = 0
+    """Those that are new since the commit."""
 
     def stage(self) -> None:
         """Write everything that can be written before the commit, on the newest version.
@@ -49,7 +51,7 @@ class StagedCommit:
         self.check_basis()
         bench = Workbench(
             session=session,
-            urls=self.plan.placement.urls,
+            urls=self.plan.files.urls,
             scans=self.plan.scans,
             engine=self.engine,
             progress=self.progress,
@@ -65,7 +67,8 @@ class StagedCommit:
         """
         if self.run is None:
             raise InternalError("a run is committed before it is staged")
-        return publish_staged(
+        before = self.run.manifest_ids
+        snapshot_id = publish_staged(
             self.run.session,
             split_into_commits(self.run.cells),
             self.message,
@@ -73,6 +76,8 @@ class StagedCommit:
             run_log=_log_runner(self.run, self.engine),
             name=staging_name(self.archive),
         )
+        self.num_manifests = len(self.run.manifest_ids - before)
+        return snapshot_id
 
 
 def staging_name(archive: Archive) -> str:

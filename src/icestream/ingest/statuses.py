@@ -1,6 +1,6 @@
 """How an archive stands: its runs, how fresh it is, and the files that are not in it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,11 +12,12 @@ from icestream.ingest.opened_archives import Places, find_archive, no_run_yet
 from icestream.ingest.publishing.checkpoints import RunCheckpoint, last_checkpoint
 from icestream.ingest.publishing.leases import find_lease
 from icestream.ingest.publishing.ledger_side import ArchiveLedger
-from icestream.ingest.publishing.run_history import RunRecord, run_history
+from icestream.ingest.publishing.rows import FileStatus
+from icestream.ingest.publishing.run_history import RunRecord, last_statuses, run_history
 from icestream.ingest.publishing.run_snapshots import RunSnapshot
 from icestream.ingest.reports import listed_lines, told_fault
-from icestream.ingest.run_plans import placed_before
 from icestream.ingest.runs import target_of
+from icestream.ledger.dataset import Dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,8 @@ class ArchiveStatus:
     undone: tuple[str, ...] = ()
     vanished: tuple[str, ...] = ()
     """Files that are gone, and whose references are kept."""
+    changed: tuple[str, ...] = ()
+    """Files that are not what was ingested, and whose references are kept (`on-changed: keep`)."""
     running: str | None = None
     """Who is at it now."""
     unfinished: str | None = None
@@ -69,6 +72,7 @@ class ArchiveStatus:
             "set_aside": [list(fault) for fault in self.set_aside],
             "undone": list(self.undone),
             "vanished": list(self.vanished),
+            "changed": list(self.changed),
             "has_faults": self.has_faults,
         }
 
@@ -77,9 +81,10 @@ class ArchiveStatus:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        changed = f", {len(self.changed)} files changed and kept" if self.changed else ""
         yield (
             f"{self.archive}: {self.num_files} files with {self.num_references} references, "
-            f"{len(self.runs)} runs"
+            f"{len(self.runs)} runs{changed}"
         )
         age = self.age
         if age is not None:
@@ -92,6 +97,7 @@ class ArchiveStatus:
         yield from listed_lines("set aside", [told_fault(*fault) for fault in self.set_aside])
         yield from listed_lines("undone", self.undone)
         yield from listed_lines("vanished, references kept", self.vanished)
+        yield from listed_lines("changed, old references kept", self.changed)
 
 
 def archive_status(archive: Archive, places: Places | None = None) -> ArchiveStatus:
@@ -110,18 +116,20 @@ def archive_status(archive: Archive, places: Places | None = None) -> ArchiveSta
     if checkpoint is None and newest is None:
         raise no_run_yet(archive)
     state = ArchiveState() if checkpoint is None else decode_state(checkpoint.state)
-    left_out = _left_out(state, archive)
+    left_out = state.outcome.left_out
     placed = without_files(state.files, left_out)
+    runs = run_history(target)
     return ArchiveStatus(
         archive=archive.name,
         repository=archive.target.repository,
         moment=datetime.now(UTC),
         num_files=len(placed),
         num_references=int(placed.num_references.sum()),
-        runs=tuple(run_history(target)),
+        runs=tuple(runs),
         set_aside=tuple(sorted({**_aside(state, AsideStatus.SET_ASIDE), **left_out}.items())),
         undone=tuple(sorted(_aside(state, AsideStatus.UNDONE))),
         vanished=tuple(sorted(state.vanished)),
+        changed=tuple(sorted(_changed(opened.ledger.ingest, runs) & {*placed.urls})),
         running=_running(opened.ledger),
         unfinished=_unfinished(newest, checkpoint),
     )
@@ -146,10 +154,12 @@ def _aside(state: ArchiveState, status: AsideStatus) -> dict[str, str]:
     return {file.url: file.reason for file in state.aside if file.status is status}
 
 
-def _left_out(state: ArchiveState, archive: Archive) -> dict[str, str]:
-    """Return files that can be read and do not agree with the others."""
-    placement = placed_before(state, archive)
-    return {placement.urls[row]: reason for row, reason in placement.set_aside.items()}
+def _changed(ingest: Dataset, runs: Iterable[RunRecord]) -> set[str]:
+    """Return files of which the last thing to tell was that they changed and were kept."""
+    if not any(FileStatus.CHANGED in run.counts for run in runs):
+        return set()
+    last = last_statuses(ingest)
+    return {url for url, status in last.items() if status == FileStatus.CHANGED}
 
 
 def _running(ledger: ArchiveLedger) -> str | None:

@@ -17,6 +17,7 @@ from icestream.model.manifest_conditions import (
 )
 from icestream.model.manifest_config import ManifestConfig, ManifestSplittingConfig
 from icestream.repository.repository import Repository
+from icestream.storage.memory import InMemoryStorage
 from icestream.storage.protocol import Storage
 from icestream.storage.urls import StorageUrl
 
@@ -45,6 +46,11 @@ def open_target(archive: Archive, storage: Storage | None = None) -> Repository:
         with suppress(AlreadyExistsError):  # another run makes it at the same moment
             repository.create_branch(archive.target.branch, tip)
     return repository
+
+
+def stand_in(archive: Archive) -> Repository:
+    """Return an empty repository in memory, as `open_target` would create it."""
+    return open_target(archive, InMemoryStorage())
 
 
 def _open_or_create(storage: Storage, archive: Archive) -> Repository:

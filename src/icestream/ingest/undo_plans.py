@@ -1,6 +1,5 @@
 """What is left of a run, and what an archive is without it. Pure."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +11,7 @@ from icestream.ingest.archive_states import ArchiveState, AsideFile, AsideStatus
 from icestream.ingest.declaration.archives import OnVanished
 from icestream.ingest.file_columns import ArrayColumns, FileColumns
 from icestream.ingest.file_merging import chosen_files, merge_columns, without_files
+from icestream.ingest.placement.outcomes import PlacementOutcome
 from icestream.ingest.row_numbers import first_rows
 
 type Identity = tuple[str | None, int, int]
@@ -110,13 +110,15 @@ def files_without(given: UndoInput, undo: Undo) -> FileColumns:
 
 def groups_without(given: UndoInput, undo: Undo) -> dict[str, str]:
     """Return by URL the groups that files know when a run is undone."""
-    before = {url: name for url, name in given.before.groups.items() if url in undo.restored}
-    now = {url: name for url, name in given.now.groups.items() if url not in undo.files}
+    before = {
+        url: name for url, name in given.before.outcome.groups.items() if url in undo.restored
+    }
+    now = {url: name for url, name in given.now.outcome.groups.items() if url not in undo.files}
     return now | before
 
 
 def state_without(
-    given: UndoInput, undo: Undo, files: FileColumns, groups: Mapping[str, str]
+    given: UndoInput, undo: Undo, files: FileColumns, outcome: PlacementOutcome
 ) -> ArchiveState:
     """Return what the next run has to know when a run is undone.
 
@@ -124,7 +126,7 @@ def state_without(
         given: The run.
         undo: What becomes of its files.
         files: From `files_without`.
-        groups: By URL the groups that files are put into.
+        outcome: Of their placement.
     """
     aside = [file for file in given.now.aside if file.url not in undo.files]
     return replace(
@@ -132,7 +134,7 @@ def state_without(
         files=files,
         vanished=given.now.vanished & {*files.urls},
         aside=tuple(sorted([*aside, *_undone(given, undo)], key=lambda file: file.url)),
-        groups=groups,
+        outcome=outcome,
     )
 
 

@@ -32,7 +32,8 @@ from icestream.ingest.held_references import (
 )
 from icestream.ingest.inventory import known_files
 from icestream.ingest.opened_archives import OpenedArchive, Places, find_archive
-from icestream.ingest.placement.placing import groups_of, plan_placement
+from icestream.ingest.placement.outcomes import outcome_of
+from icestream.ingest.placement.placing import plan_placement
 from icestream.ingest.placement.problems import raise_problems
 from icestream.ingest.publishing.checkpoints import RunCheckpoint, last_checkpoint, load_checkpoint
 from icestream.ingest.publishing.ledger_side import plan_run as plan_transaction
@@ -50,6 +51,7 @@ from icestream.ingest.runs import (
     Stopwatch,
     leased,
     published_run,
+    recovered,
     scan_job,
     staged_commit,
     state_of,
@@ -111,8 +113,8 @@ def undo_run(
         undoing = _planned(opened, basis, run, chosen)
         undoing.close()
         return undoing.report(None, None, Stopwatch())
-    with leased(opened, chosen) as basis:
-        return _undo(opened, basis, run, chosen)
+    with leased(opened, chosen):
+        return _undo(opened, recovered(opened, chosen), run, chosen)
 
 
 def _undo(opened: OpenedArchive, basis: RunBasis, run: int | str, options: RunOptions) -> RunReport:
@@ -169,9 +171,7 @@ class _Undoing:
         rows = (
             FileRow(url, FileStatus.UNDONE, self.given.reason) for url in sorted(self.undo.files)
         )
-        has_names = self.archive.combine.group_per_file is not None
-        groups = {} if has_names else groups_of(self.plan.placement)
-        state = state_without(self.given, self.undo, self.plan.files, groups)
+        state = state_without(self.given, self.undo, self.plan.files, self.plan.outcome)
         state = with_vanished(state, self.given, self.undo, self.archive.policies.on_vanished)
         return RunOutput(
             rows=rows_of(rows, self.given.now.files, self.plan.files),
@@ -192,8 +192,8 @@ class _Undoing:
             snapshot=None if published is None else published.snapshot_id,
             num_scanned=len(self.plan.scanned),
             num_references=0 if run is None else run.num_references,
-            num_manifests=0 if run is None else run.num_manifests,
-            gaps=tuple(map(str, self.plan.placement.gaps)),
+            num_manifests=0 if staged is None else staged.num_manifests,
+            gaps=self.plan.outcome.gaps,
             undoes=self.given.number,
             num_undone=len(self.undo.files),
             is_preview=published is None,
@@ -341,7 +341,7 @@ class _Planner:
         tables = {path: at_their_places(found.values()) for path, found in held.items()}
         return RunPlan(
             files=files,
-            placement=placement,
+            outcome=outcome_of(placement, placing),
             updates=replace(updates, arrays=arrays),
             scans=scanner.scans,
             scanned=scanner.files,

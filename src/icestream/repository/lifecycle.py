@@ -72,7 +72,7 @@ def create(
     validate(config)
     storage = with_settings(storage, config)
     storage.check_conditional_writes()
-    _check_root(storage, check_clean_root=check_clean_root)
+    check_root(storage, check_clean_root=check_clean_root)
     context = assemble(storage, config, options, spec=spec, persisted=config)
     try:
         stored = _create_v2(context) if spec == 2 else _create_v1(context)  # noqa: PLR2004  the format version
@@ -118,7 +118,8 @@ def _create_v1_config(storage: Storage, config: bytes) -> Version:
         ) from error
 
 
-def _check_root(storage: Storage, *, check_clean_root: bool) -> None:
+def check_root(storage: Storage, *, check_clean_root: bool = True) -> None:
+    """Make sure that a repository can be created at a place: there is none, nor anything else."""
     if find_spec(storage) is not None:
         raise _repository_exists(storage)
     if check_clean_root and any(info.path not in _FIRST_WRITTEN for info in storage.list("")):

@@ -1,14 +1,15 @@
 """Cells of arrays as DataFrames, from a repository that is open already."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from icestream.repository.repository import Repository
 from icestream.spark.arrow_types import spark_schema
-from icestream.spark.cells.blocks import Block
+from icestream.spark.cells.blocks import Block, Positions
 from icestream.spark.cells.grids import CellQuery
-from icestream.spark.cells.plans import ROWS_PER_BLOCK, plan_cells
+from icestream.spark.cells.plans import ROWS_PER_BLOCK, CellPlan, plan_cells
 from icestream.spark.cells.selections import Selection
 from icestream.spark.data_source import Batches, CellRows
 from icestream.spark.pinned import PinnedRepository, VersionName
@@ -42,8 +43,40 @@ def read_array(
     query = CellQuery(array=cells) if isinstance(cells, str) else cells
     session = (version or VersionName()).session(repo)
     plan = plan_cells(session.store, query, sel)
-    rows = CellRows(PinnedRepository.of(repo, session), plan, ROWS_PER_BLOCK)
-    blocks = list(rows.parts())
+    return _frame(spark, PinnedRepository.of(repo, session), plan, plan.blocks())
+
+
+def read_boxes(
+    spark: SparkSession,
+    repo: Repository,
+    query: CellQuery,
+    boxes: Iterable[Mapping[str, Positions]],
+    *,
+    version: VersionName,
+) -> DataFrame:
+    """Return the cells of boxes as rows, as `read_array` does.
+
+    Args:
+        spark: The session.
+        repo: Where executors reach it.
+        query: Variables of one grid.
+        boxes: Ascending positions by the names of dimensions; of other dimensions all.
+        version: Of the repository.
+
+    Raises:
+        NotFoundError: There is no such group or version.
+        InvalidInputError: The variables are not on one grid, or Spark has no type for the values.
+    """
+    session = version.session(repo)
+    plan = plan_cells(session.store, query)
+    blocks = [block for box in boxes for block in plan.within(box).blocks()]
+    return _frame(spark, PinnedRepository.of(repo, session), plan, blocks)
+
+
+def _frame(
+    spark: SparkSession, pinned: PinnedRepository, plan: CellPlan, blocks: list[Block]
+) -> DataFrame:
+    rows = CellRows(pinned, plan, ROWS_PER_BLOCK)
     schema = spark_schema(rows.schema)
     if not blocks:
         return spark.createDataFrame(rows.schema.empty_table(), schema)

@@ -1,6 +1,8 @@
 """Run after run: only what is new is done, and everything is told to the ledger."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xarray as xr
@@ -27,18 +29,26 @@ from tests.followed_archives import (
     versions,
 )
 from tests.ingested_archives import ArchiveOnDisk
-from tests.quick_runs import patch_large_arrays
+from tests.quick_runs import patch_large_arrays, scan_here
 from tests.run_results import results_of
+from tests.tables import refs_of
 
-from icestream.errors import ObjectChangedError, SourceError
+from icestream.errors import ObjectChangedError, SourceError, StorageError
+from icestream.ingest import run_plans
 from icestream.ingest.declaration.archives import (
     Archive,
     OnBroken,
     OnChanged,
+    OnMismatch,
     OnVanished,
 )
+from icestream.ingest.engines import scanning
+from icestream.ingest.file_columns import FileColumns
+from icestream.ingest.placement.placing import Placement, plan_placement
 from icestream.ingest.run_reports import RunReport
+from icestream.ingest.statuses import archive_status
 from icestream.model.nodes import ArrayNode
+from icestream.parsers.scanned_files import ScannedFile
 
 pytestmark = pytest.mark.usefixtures("quick_runs")
 LEAP_DAY = number_of("2024-02-29")
@@ -47,6 +57,39 @@ LEAP_DAY = number_of("2024-02-29")
 @pytest.fixture
 def large_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     patch_large_arrays(monkeypatch, max_chunks=1_000_000)
+
+
+# -- nothing new -----------------------------------------------------------------------------------
+
+
+def test_files_are_placed_only_where_something_is_new(
+    on_disk: ArchiveOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed: list[int] = []
+
+    def place(files: FileColumns, *args: Any, **options: Any) -> Placement:
+        placed.append(len(files))
+        return plan_placement(files, *args, **options)
+
+    monkeypatch.setattr(run_plans, "plan_placement", place)
+    archive = daily(on_disk, step="1 day", policies={"on_mismatch": OnMismatch.SET_ASIDE})
+    write_days(on_disk.files, [0, 1, 3], SMALL)
+    write_day(on_disk.files, 4, replace(SMALL, scale=0.02))
+    write_error_page(path_of(on_disk.files, 5))
+    first = on_disk.run(archive)
+    assert (first.num_set_aside, len(first.gaps)) == (2, 1)
+    assert placed
+    placed.clear()
+    again = assert_nothing_follows(on_disk, archive)
+    assert (again.set_aside, again.gaps, again.notes) == (first.set_aside, first.gaps, first.notes)
+    path_of(on_disk.files, 0).unlink()
+    assert on_disk.run(archive).run == 2
+    found = archive_status(archive)
+    assert (found.set_aside, found.num_files) == (first.set_aside, 3)
+    assert placed == []
+    write_day(on_disk.files, 2, SMALL)
+    assert on_disk.run(archive).gaps == ()
+    assert placed
 
 
 # -- files that come late --------------------------------------------------------------------------
@@ -62,15 +105,18 @@ def manifests(on_disk: ArchiveOnDisk) -> list[bytes]:
 def test_a_late_file_rewrites_the_splits_from_its_place_on(on_disk: ArchiveOnDisk) -> None:
     archive = daily(on_disk)
     paths = write_days(on_disk.files, [1, 2, 3, 4, 5, 6, 8, 9], SMALL)
-    assert on_disk.run(archive).num_manifests == 3
+    on_disk.run(archive)
     before = manifests(on_disk)
+    assert len(before) == 3
     paths += write_days(on_disk.files, [7], SMALL)
     report = on_disk.run(archive)
-    assert (report.num_scanned, report.num_references, report.num_manifests) == (1, CHUNKS, 1)
+    assert (report.num_scanned, report.num_references) == (1, CHUNKS)
+    assert len(manifests(on_disk)) == 3
     assert manifests(on_disk)[:2] == before[:2]
     paths += write_days(on_disk.files, [0], SMALL)
     report = on_disk.run(archive)
-    assert (report.num_scanned, report.num_references, report.num_manifests) == (1, CHUNKS, 4)
+    assert (report.num_scanned, report.num_references) == (1, CHUNKS)
+    assert len(manifests(on_disk)) == 4
     assert not {*manifests(on_disk)} & {*before}
     assert len(list(on_disk.ours().ancestry(branch="main"))) == 1 + 3
     xr.testing.assert_equal(found_in(on_disk), opened_files(paths))
@@ -85,9 +131,17 @@ def test_files_at_the_end_leave_full_splits_alone(on_disk: ArchiveOnDisk) -> Non
     before = manifests(on_disk)
     paths = write_days(on_disk.files, range(8), SMALL)
     report = on_disk.run(archive)
-    assert (report.num_scanned, report.num_manifests) == (4, 2)
+    assert (report.num_scanned, len(manifests(on_disk))) == (4, 3)
     assert manifests(on_disk)[0] == before[0]
     xr.testing.assert_equal(found_in(on_disk), opened_files(paths))
+
+
+def test_all_manifests_that_a_run_writes_are_counted(both_ways: ArchiveOnDisk) -> None:
+    folder, counted = both_ways.repository / "manifests", 0
+    for days in ([1, 2, 3, 4], [5], [0]):
+        write_days(both_ways.files, days, SMALL)
+        counted += both_ways.run(daily(both_ways)).num_manifests
+        assert counted == len(list(folder.iterdir()))
 
 
 # -- gaps ------------------------------------------------------------------------------------------
@@ -166,12 +220,31 @@ def test_a_changed_file_may_be_left_as_it_was(on_disk: ArchiveOnDisk) -> None:
     report = on_disk.run(archive)
     assert (report.num_changed, report.num_scanned, report.snapshot) == (1, 0, None)
     assert versions(archive)[0] == tip
-    assert statuses(archive) == {path_of(on_disk.files, 1).name: "changed"}
+    changed = path_of(on_disk.files, 1)
+    assert statuses(archive) == {changed.name: "changed"}
     assert_nothing_follows(on_disk, archive)
+    found = archive_status(archive)
+    assert (found.num_files, found.changed, found.has_faults) == (3, (changed.as_uri(),), False)
     # who changes his mind gets what was not followed
     on_disk.run(daily(on_disk))
     xr.testing.assert_equal(found_in(on_disk), opened_files(on_disk.files.glob("*.nc")))
     assert_nothing_follows(on_disk, daily(on_disk))
+    assert archive_status(daily(on_disk)).changed == ()
+
+
+def test_a_file_that_went_and_came_back_may_be_left_as_it_was(on_disk: ArchiveOnDisk) -> None:
+    archive = daily(on_disk, policies={"on_changed": OnChanged.KEEP})
+    gone = write_days(on_disk.files, range(3), SMALL)[1]
+    on_disk.run(archive)
+    gone.unlink()
+    on_disk.run(archive)
+    found = archive_status(archive)
+    assert (found.vanished, found.changed) == ((gone.as_uri(),), ())
+    change_day(on_disk.files, 1, SMALL)
+    on_disk.run(archive)
+    assert_nothing_follows(on_disk, archive)
+    found = archive_status(archive)
+    assert (found.vanished, found.changed) == ((), (gone.as_uri(),))
 
 
 def test_a_changed_file_may_be_a_failure(on_disk: ArchiveOnDisk) -> None:
@@ -289,6 +362,78 @@ def test_a_file_that_breaks_loses_its_place_until_it_is_whole(either: ArchiveOnD
     change_day(either.files, 1, SMALL)
     either.run(archive)
     xr.testing.assert_equal(found_in(either), opened_files(paths))
+
+
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of files whose store does not answer while they are scanned."""
+    names: set[str] = set()
+
+    def scan(url: str, **options: Any) -> ScannedFile:
+        if url.rpartition("/")[2] in names:
+            raise StorageError(f"{url}: the store does not answer", retryable=True)
+        return scan_here(url, **options)
+
+    monkeypatch.setattr(scanning, "scan_file_isolated", scan)
+    return names
+
+
+def test_a_store_that_fails_removes_nothing(either: ArchiveOnDisk, unreachable: set[str]) -> None:
+    archive = daily(either)
+    paths = write_days(either.files, range(3), SMALL)
+    either.run(archive)
+    before = either.ours().readonly_session("main").reference_table("/sst")
+    changed = change_day(either.files, 1, SMALL)
+    unreachable |= {changed.name, path_of(either.files, 3).name}
+    paths += write_days(either.files, [3, 4], SMALL)
+    report = either.run(archive)
+    # the one that was never read has no place, the other keeps what it had
+    reasons = {url.rpartition("/")[2]: reason for url, reason in report.set_aside}
+    assert reasons.keys() == unreachable
+    assert reasons[changed.name].endswith("does not answer; what was ingested of it stays")
+    assert found_in(either, drop_variables="sst").sizes["time"] == 4
+    table = either.ours().readonly_session("main").reference_table("/sst")
+    assert refs_of(before).items() <= refs_of(table).items()
+    assert archive_status(archive).num_files == 4
+    assert_nothing_follows(either, archive)
+    unreachable.clear()
+    report = either.run(archive)
+    assert (report.num_scanned, report.num_set_aside) == (2, 0)
+    xr.testing.assert_equal(found_in(either), opened_files(paths))
+    assert_nothing_follows(either, archive)
+
+
+def test_files_that_cannot_be_reached_cannot_follow_another_declaration(
+    on_disk: ArchiveOnDisk, unreachable: set[str]
+) -> None:
+    paths = write_days(on_disk.files, range(3), SMALL)
+    on_disk.run(daily(on_disk))
+    tip = versions(daily(on_disk))[0]
+    unreachable.add(paths[1].name)
+    with pytest.raises(StorageError, match=f"cannot be reached.*{paths[1].name}"):
+        on_disk.run(daily(on_disk, drop=("nothing",)))
+    assert versions(daily(on_disk))[0] == tip
+    assert len(opened_files(paths).time) == found_in(on_disk).sizes["time"]
+
+
+def test_files_that_come_back_to_their_place_must_be_reached(
+    on_disk: ArchiveOnDisk, unreachable: set[str]
+) -> None:
+    """What agrees with most is placed: first one form, then another, then the first again."""
+    archive = daily(on_disk, policies={"on_mismatch": OnMismatch.SET_ASIDE})
+    first = write_days(on_disk.files, [0], SMALL)
+    on_disk.run(archive)
+    write_days(on_disk.files, [1, 2], replace(SMALL, scale=0.02))
+    assert on_disk.run(archive).num_set_aside == 1
+    tip = versions(archive)[0]
+    first += write_days(on_disk.files, [3, 4], SMALL)
+    unreachable.add(first[0].name)
+    with pytest.raises(StorageError, match=f"cannot be reached.*{first[0].name}"):
+        on_disk.run(archive)
+    assert versions(archive)[0] == tip
+    unreachable.clear()
+    assert on_disk.run(archive).num_set_aside == 2
+    xr.testing.assert_equal(found_in(on_disk), opened_files(first))
 
 
 def test_a_broken_file_that_is_deleted_is_forgotten(on_disk: ArchiveOnDisk) -> None:

@@ -21,8 +21,11 @@ from tests.archive_builders import (
 )
 from tests.ingested_archives import ArchiveOnDisk, opened
 
-from icestream.errors import NotFoundError, ObjectChangedError
+from icestream.errors import InvalidInputError, NotFoundError, ObjectChangedError
 from icestream.ingest.declaration.archives import Archive, OnMismatch, OnVanished
+from icestream.ingest.publishing.steps import RunStep
+from icestream.ingest.runs import run_archive
+from icestream.ingest.statuses import archive_status
 
 LEAP_DAY = number_of("2024-02-29")
 
@@ -172,6 +175,38 @@ def test_what_others_say_about_an_array_survives_the_next_run(on_disk: ArchiveOn
     assert found.attrs["owner"] == "somebody"
     assert found["sst"].attrs["comment"] == "checked"
     assert found["sst"].attrs["long_name"] == "a better name"
+
+
+def test_a_first_run_that_fails_leaves_no_repository(on_disk: ArchiveOnDisk) -> None:
+    """So nothing of a declaration that was wrong is in the way of the corrected one."""
+    first = write_days(on_disk.files, range(2))
+    other = write_days(on_disk.files, [2], Form(chunks=(36, 72)))
+    with pytest.raises(InvalidInputError, match="chunk shape"):
+        on_disk.run(daily(on_disk))
+    assert not on_disk.repository.exists()
+    with pytest.raises(NotFoundError, match="was never ingested"):
+        archive_status(daily(on_disk))
+    declared = daily(on_disk, container="files", policies={"on_mismatch": OnMismatch.MATERIALISE})
+    assert on_disk.run(declared).run == 1
+    xr.testing.assert_equal(found_in(on_disk), opened_files([*first, *other]))
+
+
+def test_a_first_run_without_a_file_that_can_be_read_is_a_run(on_disk: ArchiveOnDisk) -> None:
+    broken = write_error_page(path_of(on_disk.files, 0))
+    assert on_disk.run(daily(on_disk)).num_set_aside == 1
+    assert [url for url, _ in archive_status(daily(on_disk)).set_aside] == [broken.as_uri()]
+
+
+def test_what_is_in_the_way_of_a_repository_is_told_before_files_are_scanned(
+    on_disk: ArchiveOnDisk,
+) -> None:
+    write_days(on_disk.files, range(1))
+    on_disk.repository.mkdir()
+    (on_disk.repository / "thesis.txt").write_text("my only copy")
+    steps: list[RunStep] = []
+    with pytest.raises(InvalidInputError, match="holds other objects"):
+        run_archive(daily(on_disk), after_step=steps.append)
+    assert steps == []
 
 
 def test_a_mistyped_source_leaves_nothing_behind(on_disk: ArchiveOnDisk) -> None:

@@ -15,8 +15,9 @@ from tests.run_processes import started_run
 from tests.run_results import RunResults, documents_of, places_in, results_of
 
 from icestream.errors import ConflictError, InvalidInputError
+from icestream.ingest import runs
 from icestream.ingest.declaration.archives import Archive
-from icestream.ingest.opened_archives import open_archive
+from icestream.ingest.opened_archives import OpenedArchive, Places, open_archive
 from icestream.ingest.publishing.steps import RunStep
 from icestream.ingest.run_reports import RunReport
 from icestream.ingest.runs import run_archive
@@ -104,6 +105,24 @@ def test_a_second_run_waits_for_the_first(world: World) -> None:
     assert world.interrupted(RunStep.SCANNED, second.start).run == 1
     second.join(MINUTE)
     assert [report.is_empty for report in reports] == [True]
+    assert world.results().committed == [1]
+
+
+def test_a_first_run_that_had_to_wait_finds_the_repository_of_the_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: list[RunReport] = []
+
+    def open_slowly(archive: Archive, places: Places | None) -> OpenedArchive:
+        opened = open_archive(archive, places)
+        if opened.awaited is not None and not others:
+            monkeypatch.undo()
+            others.append(world.run())
+        return opened
+
+    monkeypatch.setattr(runs, "open_archive", open_slowly)
+    assert world.run().is_empty
+    assert [report.run for report in others] == [1]
     assert world.results().committed == [1]
 
 

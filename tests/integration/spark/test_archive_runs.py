@@ -221,7 +221,7 @@ def test_a_store_that_takes_no_manifests_is_told_as_such(
     files, repository = tmp_path / "files", tmp_path / "repository"
     write_days(files, range(2))
     archive = daily_archive(files, repository, target=SPLIT)
-    open_archive(archive)
+    open_archive(archive).established()
     (repository / "manifests").write_text("where a folder should be")
     with pytest.raises(IcestreamError, match="manifests") as caught:
         run_archive(archive, engine=engine)

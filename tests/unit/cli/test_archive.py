@@ -18,6 +18,7 @@ from zarr.abc.store import Store
 
 from icestream.cli.archive_runs import RunSettings, run_again_and_again
 from icestream.credentials import containers_credentials
+from icestream.ingest.declaration.archives import OnChanged
 from icestream.ingest.declaration.documents import decode_archive, encode_archive
 from icestream.repository.repository import Repository
 from icestream.storage.factories import local_filesystem_storage
@@ -200,6 +201,20 @@ def test_status_lists_runs_and_files_with_reasons(run, declaration: Path, folder
     assert [one["number"] for one in ran.data["runs"]] == [2, 1]
     assert 0 <= ran.data["age_seconds"] < 600
     assert ran.data["running"] is None
+
+
+def test_status_lists_files_that_changed_and_were_kept(run, folder: Path, tmp_path: Path):
+    file = tmp_path / "kept.yaml"
+    policies = {"on_changed": OnChanged.KEEP}
+    file.write_bytes(encode_archive(daily_archive(folder, tmp_path / "repo", policies=policies)))
+    run("archive", "run", str(file))
+    url = change_day(folder, 1).as_uri()
+    run("archive", "run", str(file))
+    ran = run("archive", "status", str(file))
+    assert ran.exit_code == 0
+    assert "sst: 3 files with 12 references, 2 runs, 1 files changed and kept" in ran.stdout
+    assert f"changed, old references kept:\n  {url}" in ran.stdout
+    assert run("archive", "status", str(file), "-o", "json").data["changed"] == [url]
 
 
 def test_status_before_the_first_run_says_so(run, declaration: Path, tmp_path: Path):

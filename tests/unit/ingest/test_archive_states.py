@@ -16,7 +16,6 @@ from icestream.ingest.archive_states import (
 )
 from icestream.ingest.column_bundles import ColumnBundle, decode_bundle, encode_bundle
 from icestream.ingest.declaration.archives import Archive, Axis, Combination, ParserChoice, PlaceBy
-from icestream.ingest.file_columns_codec import KIND, VERSION, encode_columns
 
 TIME = archive(Axis(dimension="time"))
 
@@ -28,7 +27,7 @@ def state_of(count: int) -> ArchiveState:
 def test_an_empty_state_survives():
     found = decode_state(encode_state(ArchiveState()))
     assert len(found.files) == 0
-    assert (found.aside, found.groups, found.vanished) == ((), {}, frozenset())
+    assert (found.aside, found.outcome.groups, found.vanished) == ((), {}, frozenset())
 
 
 def test_a_state_keeps_the_identity_of_files():
@@ -69,7 +68,9 @@ def test_a_newer_version_is_refused():
     assert caught.value.kind is ErrorKind.UNSUPPORTED_SPEC_VERSION
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1", encode_columns(ArchiveState().files)])
+@pytest.mark.parametrize(
+    "data", [b"", b"PAR1", encode_bundle(ColumnBundle({}, {}), "array-state", 1)]
+)
 def test_other_bytes_are_refused(data):
     with pytest.raises(FormatError, match="no archive-state"):
         decode_state(data)
@@ -83,7 +84,7 @@ def test_what_lacks_columns_is_refused():
 def test_a_body_that_is_not_arrow_is_refused():
     digest = hashlib.blake2b(b"text", digest_size=16).hexdigest()
     with pytest.raises(FormatError, match="cannot be read"):
-        decode_bundle(f"icestream file-columns 1 {digest}\ntext".encode(), KIND, VERSION)
+        decode_bundle(f"icestream some-columns 1 {digest}\ntext".encode(), "some-columns", 1)
 
 
 def test_a_missing_column_is_named():

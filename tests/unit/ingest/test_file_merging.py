@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.ingest_builders import archive, columns, daily_file, planned
+from tests.ingest_builders import archive, columns, daily_file, planned, stored
 
 from icestream.errors import InvalidInputError
+from icestream.ingest.archive_states import decode_state
 from icestream.ingest.declaration.archives import Axis
 from icestream.ingest.facts import facts_of
 from icestream.ingest.file_columns import UNKNOWN_TIME, gather
-from icestream.ingest.file_columns_codec import decode_columns, encode_columns
 from icestream.ingest.file_merging import merge_columns, without_files
 from icestream.ingest.placement.placing import plan_placement
 from icestream.parsers.scanned_files import FileIdentity, ScannedFile
@@ -66,7 +66,7 @@ def test_references_are_counted_by_array():
 
 def test_files_may_have_no_identity_but_their_size():
     facts = facts_of(replace(daily_file(0), identity=FileIdentity(7)), TIME)
-    files = decode_columns(encode_columns(gather([facts])))
+    files = decode_state(stored(gather([facts]))).files
     assert files.etags.to_pylist() == [None]
     assert files.last_modified.tolist() == [UNKNOWN_TIME]
 
@@ -74,13 +74,13 @@ def test_files_may_have_no_identity_but_their_size():
 def test_columns_pickle_and_give_the_same_placement():
     files = columns(days(2, 0, 1), TIME)
     received = pickle.loads(pickle.dumps(files))
-    assert encode_columns(received) == encode_columns(files)
-    placed = plan_placement(decode_columns(encode_columns(files)), TIME).sections[0]
+    assert stored(received) == stored(files)
+    placed = plan_placement(decode_state(stored(files)).files, TIME).sections[0]
     wanted = planned(days(0, 1, 2), TIME).sections[0]
     assert placed.copied["/time"].metadata == wanted.copied["/time"].metadata
     assert np.array_equal(placed.copied["/time"].values, wanted.copied["/time"].values)
 
 
 def test_a_daily_file_costs_few_bytes():
-    few, many = (len(encode_columns(columns(days(*range(n)), TIME))) for n in (200, 600))
+    few, many = (len(stored(columns(days(*range(n)), TIME))) for n in (200, 600))
     assert (many - few) / 400 < 20

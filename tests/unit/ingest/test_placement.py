@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from tests.ingest_builders import (
     archive,
-    columns,
     daily_file,
     inline_array,
     planned,
@@ -18,8 +17,8 @@ from tests.ingest_builders import (
 
 from icestream.errors import InvalidInputError
 from icestream.ingest.declaration.archives import Axis, Combination, OnMismatch, PlaceBy, Policies
-from icestream.ingest.placement.placing import Placement, place_files
-from icestream.ingest.placement.problems import ProblemKind
+from icestream.ingest.placement.placing import Placement
+from icestream.ingest.placement.problems import ProblemKind, raise_problems
 
 TIME = archive(Axis(dimension="time"))
 POLICIES = {policy: Policies(on_mismatch=policy) for policy in OnMismatch}
@@ -553,9 +552,9 @@ def mixed(policy: OnMismatch, fills: Sequence[float] = (0.0, 0.0, 1.0)) -> Place
 def test_files_that_do_not_agree_fail():
     placement = mixed(OnMismatch.FAIL)
     assert kinds(placement) == [ProblemKind.MISMATCH]
-    files = columns([daily_file(0), daily_file(1, fill_value=3.0)], TIME)
+    placement = planned([daily_file(0), daily_file(1, fill_value=3.0)], TIME)
     with pytest.raises(InvalidInputError, match="fill value") as caught:
-        place_files(files, TIME)
+        raise_problems(placement.problems, archive=TIME.name)
     assert "s3://b/sst-0001.nc" in caught.value.message
 
 

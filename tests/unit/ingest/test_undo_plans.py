@@ -9,6 +9,7 @@ from tests.ingest_builders import archive, columns, daily_file
 from icestream.errors import SessionStateError
 from icestream.ingest.archive_states import ArchiveState, AsideFile, AsideStatus
 from icestream.ingest.declaration.archives import Axis, OnVanished
+from icestream.ingest.placement.outcomes import PlacementOutcome
 from icestream.ingest.undo_plans import (
     UndoInput,
     files_without,
@@ -85,7 +86,7 @@ def test_files_are_set_aside_as_they_are_where_they_are_still_there() -> None:
     broken = AsideFile(URLS[5], AsideStatus.SET_ASIDE, "is broken")
     given = replace(given, now=replace(given.now, aside=(broken,)))
     undo = plan_undo(given)
-    after = state_without(given, undo, files_without(given, undo), {})
+    after = state_without(given, undo, files_without(given, undo), PlacementOutcome())
     assert [(one.url, one.status, one.etag) for one in after.aside] == [
         (URLS[0], AsideStatus.UNDONE, "b"),
         (URLS[1], AsideStatus.UNDONE, "a"),

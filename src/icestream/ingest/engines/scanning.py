@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from icestream.errors import IcestreamError, InvalidInputError
+from icestream.errors import (
+    AccessError,
+    IcestreamError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+)
 from icestream.ingest.declaration.archives import Archive, any_matches
 from icestream.ingest.facts import FileFacts, facts_of
 from icestream.ingest.file_columns import FileColumns, gather
@@ -30,6 +36,8 @@ _SMALL_TABLE = 4096
 """References of one file below which those of a batch share a blob."""
 _LARGE_TABLE = 2**18
 """References of one file above which they are cut: one enormous file must not fill an executor."""
+_UNREACHABLE = (StorageError, AccessError, NotFoundError)
+"""A file that is gone since it was listed is for the next listing to tell."""
 SEVERAL = -1
 """The ordinal of a blob that holds references of several files."""
 
@@ -63,6 +71,8 @@ class ScanFailure:
     reason: str
     identity: FileIdentity | None = None
     """None if not even that could be found out."""
+    is_unreachable: bool = False
+    """Whether its store failed or refused, which says nothing of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +151,7 @@ def scan_one(url: str, job: ScanJob) -> ScannedFile | ScanFailure:
     except InvalidInputError:
         raise  # the declaration is wrong, not the file
     except IcestreamError as error:
-        return ScanFailure(url, error.message)
+        return ScanFailure(url, error.message, is_unreachable=isinstance(error, _UNREACHABLE))
     missing = [
         problem
         for problem in scanned.problems

@@ -14,7 +14,7 @@ from icestream.ingest.array_derivation.ledger_side import (
 )
 from icestream.ingest.declaration.documents import decode_archive
 from icestream.ingest.lineage.graphs import Edge, Freshness, LineageGraph, Node, NodeKind
-from icestream.ingest.publishing.ledger_side import CELLS_SUFFIX, INGEST_ENGINE
+from icestream.ingest.publishing.ledger_side import CELLS_SUFFIX, INGEST_ENGINE, NEW_CELLS_SUFFIX
 from icestream.ingest.publishing.run_snapshots import METADATA_KEY
 from icestream.ledger.blocks.dataset_ids import DatasetId
 from icestream.ledger.blocks.events import SetPollingSource
@@ -123,9 +123,10 @@ def _cells_read(dataset: Dataset, datasets: Mapping[str, Dataset]) -> Iterator[P
         return
     texts = [step.query for step in transform.transform.queries or ()]
     for given in transform.inputs:
-        view = (given.alias or given.dataset_ref) + CELLS_SUFFIX
+        alias = given.alias or given.dataset_ref
+        views = (alias + CELLS_SUFFIX, alias + NEW_CELLS_SUFFIX)
         found = datasets.get(given.dataset_ref)
-        if found is None or not any(view in text for text in texts):
+        if found is None or not any(view in text for view in views for text in texts):
             continue
         flow = flow_of(found)
         if flow.kind is NodeKind.INGEST:

@@ -30,7 +30,7 @@ from icestream.ingest.placement.copied_arrays import (
     encode_copied,
 )
 from icestream.ingest.placement.era_names import name_eras
-from icestream.ingest.placement.problems import Problem, ProblemKind, problem, raise_problems
+from icestream.ingest.placement.problems import Problem, ProblemKind, problem
 from icestream.ingest.placement.virtual_arrays import VirtualArray, place_virtual
 from icestream.ingest.times.calendars import STANDARD
 from icestream.ingest.times.encodings import parse_time_units
@@ -77,17 +77,6 @@ class Placement:
     def gaps(self) -> tuple[Gap, ...]:
         """Positions without a file."""
         return tuple(gap for part in self.sections for axis in part.axes for gap in axis.gaps)
-
-
-def place_files(files: FileColumns, archive: Archive) -> Placement:
-    """Return where files go.
-
-    Raises:
-        InvalidInputError: They do not make one dataset; all problems are named.
-    """
-    placement = plan_placement(files, archive)
-    raise_problems(placement.problems, archive=archive.name)
-    return placement
 
 
 def plan_placement(

@@ -21,6 +21,7 @@ from icestream.ledger.workspace import Workspace
 INGEST_ENGINE = "icestream-ingest"
 """Replays of transforms leave datasets of this engine to rescans."""
 CELLS_SUFFIX = "_cells"
+NEW_CELLS_SUFFIX = "_new_cells"
 """Behind the alias of an ingest dataset it names, in queries, the cells of its repository."""
 
 _BUCKET_PARTS = {"s3": 1, "gs": 1, "gcs": 1, "az": 2, "azure": 2}

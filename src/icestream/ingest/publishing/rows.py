@@ -39,8 +39,3 @@ ROW_SCHEMA = pa.schema(
     ]
 )
 """The event time is when the run looked at the file; times are kept in milliseconds."""
-
-
-def no_rows() -> pa.Table:
-    """Return the rows of a run that looked at no file."""
-    return ROW_SCHEMA.empty_table()

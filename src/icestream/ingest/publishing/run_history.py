@@ -7,7 +7,6 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
-from icestream.errors import NotFoundError
 from icestream.ingest.publishing.recovery import RunTarget
 from icestream.ingest.publishing.run_snapshots import run_snapshots
 from icestream.ledger.blocks.events import ExecuteTransform
@@ -56,20 +55,6 @@ def run_history(target: RunTarget) -> list[RunRecord]:
     return records[::-1]
 
 
-def find_run(target: RunTarget, number: int) -> RunRecord:
-    """Return a run by its number.
-
-    Raises:
-        NotFoundError: There is none.
-    """
-    runs = run_history(target)
-    for run in runs:
-        if run.number == number:
-            return run
-    told = f"there are runs 1 to {len(runs)}" if runs else "there are none yet"
-    raise NotFoundError(f"the archive {target.ledger.name} has no run {number}: {told}")
-
-
 def rows_of_run(ingest: Dataset, block: Multihash) -> pa.Table:
     """Return the records of the run of a block, one per file; none if it looked at no files.
 
@@ -81,6 +66,13 @@ def rows_of_run(ingest: Dataset, block: Multihash) -> pa.Table:
         ingest.as_of(block).tail(_size(event)) if isinstance(event, ExecuteTransform) else None
     )
     return ingest.to_arrow().slice(0, 0) if records is None else records
+
+
+def last_statuses(ingest: Dataset) -> dict[str, str]:
+    """Return by URL what the last run that looked at a file says of it."""
+    rows = ingest.to_dataset().to_table(columns=["url", "status"])
+    last = rows.group_by("url", use_threads=False).aggregate([("status", "last")])
+    return dict(zip(last["url"].to_pylist(), last["status_last"].to_pylist(), strict=True))
 
 
 def _runs(ingest: Dataset) -> Iterator[tuple[StoredBlock, ExecuteTransform]]:

@@ -57,6 +57,6 @@ class StagedRun:
     """Those that are new."""
 
     @property
-    def num_manifests(self) -> int:
-        """Those that executors wrote."""
-        return sum(len(written) for _, written in self.cells.values())
+    def manifest_ids(self) -> frozenset[bytes]:
+        """Of the version that the session is on: the newest one when it is committed."""
+        return frozenset(self.session._copy.snapshot.manifest_files)  # noqa: SLF001  as above

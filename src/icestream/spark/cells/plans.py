@@ -1,7 +1,7 @@
 """Plans for reading cells: made once, carried out block by block anywhere."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from icestream.spark.cells.blocks import (
     boxes,
     cell_numbers,
     cut_blocks,
+    simplest,
 )
 from icestream.spark.cells.decoding import Values
 from icestream.spark.cells.grids import CellQuery, Column, Grid, find_grid
@@ -56,6 +57,16 @@ class CellPlan:
             for positions, length in zip(self.positions, self.grid.chunks, strict=True)
         ]
         return cut_blocks(axes, rows_per_block)
+
+    def within(self, box: Mapping[str, Positions]) -> "CellPlan":
+        """Return a plan for the cells at some positions of dimensions, and all of others."""
+        return CellPlan(
+            self.grid,
+            tuple(
+                simplest(box.get(name, wanted))
+                for name, wanted in zip(self.grid.dimensions, self.positions, strict=True)
+            ),
+        )
 
     def batches(
         self, store: Store, block: Block, rows_per_batch: int = ROWS_PER_BATCH

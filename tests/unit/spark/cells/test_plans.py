@@ -147,3 +147,19 @@ def test_reading_everything_reads_every_chunk_once(
     rows(plan, store)
 
     assert chunk_reads(storage) == 12 * 2 + 4
+
+
+def test_a_box_of_positions_reads_the_chunks_that_hold_them(
+    storage: CountingStorage, store: Store
+) -> None:
+    plan = plan_cells(store, TEMPERATURE)
+    days = np.array([0, 5])
+    storage.reset()
+
+    table = rows(plan.within({"time": days, "elsewhere": days}), store)
+
+    wanted = ocean()["time"].to_numpy()[days]
+    same(table, expected(time=wanted).drop(columns="depth"))
+    # 2 * 2 chunks for each of two days; time, lat, area and height are one chunk each
+    assert chunk_reads(storage) == 2 * 4 + 4
+    assert plan.within({"time": np.array([], np.int64)}).blocks() == []

@@ -9,27 +9,27 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from tests.ingest_builders import archive, columns, planned
+from tests.followed_archives import combined, found_in
+from tests.ingest_builders import archive, planned
+from tests.ingested_archives import ArchiveOnDisk
 
 from icestream.errors import ErrorKind, InvalidInputError, SourceError
 from icestream.ingest.declaration.archives import Axis, OnMismatch, PlaceBy, Policies
 from icestream.ingest.materialising import materialise, reads_with
-from icestream.ingest.placement.placing import place_files
 from icestream.ingest.placement.problems import ProblemKind
 from icestream.ingest.placement.virtual_arrays import VirtualArray
-from icestream.ingest.writing import write_placement
+from icestream.ingest.publishing.steps import RunStep
+from icestream.ingest.runs import run_archive
 from icestream.model.chunk_refs import ChunkType, InlineRef
-from icestream.model.config import RepositoryConfig
-from icestream.model.containers import VirtualChunkContainer
-from icestream.model.object_stores import ObjectStoreConfig
 from icestream.parsers.scanned_files import ScannedFile
 from icestream.parsers.scanning import scan_file
 from icestream.parsers.source_files import find_with_environment
-from icestream.repository.repository import Repository
-from icestream.storage.memory import InMemoryStorage
+
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 POLICIES = Policies(on_mismatch=OnMismatch.MATERIALISE)
-TIME = archive(Axis(dimension="time"), policies=POLICIES)
+ALONG_TIME = Axis(dimension="time")
+TIME = archive(ALONG_TIME, policies=POLICIES)
 PACKED = {
     "dtype": "i2",
     "scale_factor": 0.01,
@@ -53,9 +53,9 @@ def fields(number: int, units: str = "K", steps: int = 1) -> xr.Dataset:
 
 
 @pytest.fixture
-def save(tmp_path: Path) -> Callable[..., Path]:
+def save(on_disk: ArchiveOnDisk) -> Callable[..., Path]:
     def saved(number: int, content: xr.Dataset | None = None, **sst: Any) -> Path:
-        path = tmp_path / f"{number}.nc"
+        path = on_disk.files / f"{number}.nc"
         content = fields(number) if content is None else content
         options: dict[str, Any] = {"sst": sst, "time": {"units": "hours since 2020-01-01"}}
         known = {name: found for name, found in options.items() if name in content}
@@ -69,33 +69,21 @@ def scanned(paths: Iterable[Path]) -> list[ScannedFile]:
     return [scan_file(str(path)) for path in paths]
 
 
-def ingested(paths: list[Path], declared: Any = TIME) -> Repository:
-    folder = paths[0].parent
-    prefix = f"file://{folder}/"
-    config = RepositoryConfig.default()
-    store = ObjectStoreConfig.LocalFileSystem(str(folder))
-    config.set_virtual_chunk_container(VirtualChunkContainer(prefix, store, "archive"))
-    consent = {prefix: None}
-    repo = Repository.create(
-        InMemoryStorage(), config=config, authorize_virtual_chunk_access=consent
-    )
-    files = scanned(paths)
-    session = repo.writable_session("main")
-    write_placement(session, planned(files, declared), files)
-    session.commit("ingest")
-    return repo
+def ingest(on_disk: ArchiveOnDisk, axis: Axis = ALONG_TIME) -> None:
+    on_disk.run(combined(on_disk, axis, policies=POLICIES))
 
 
-def kinds(repo: Repository, path: str = "/sst") -> list[set[int]]:
+def kinds(on_disk: ArchiveOnDisk, path: str = "/sst") -> list[set[int]]:
     """Return how chunks are kept, by their place along the first dimension."""
-    table = repo.readonly_session("main").reference_table(path)
+    table = on_disk.ours().readonly_session("main").reference_table(path)
     first = table.index[:, 0]
     return [set(table.kind[first == i].tolist()) for i in range(int(first.max()) + 1)]
 
 
-def assert_same_values(repo: Repository, paths: Iterable[Path], tolerance: float = 1e-6) -> None:
-    store = repo.readonly_session("main").store
-    found = xr.open_zarr(store, consolidated=False, chunks=None).load()
+def assert_same_values(
+    on_disk: ArchiveOnDisk, paths: Iterable[Path], tolerance: float = 1e-6
+) -> None:
+    found = found_in(on_disk)
     parts = [xr.load_dataset(path, engine="h5netcdf") for path in paths]
     expected = xr.concat(parts, "time", data_vars="minimal", coords="minimal", join="exact")
     assert found.sst.isnull().any()
@@ -118,12 +106,12 @@ def assert_same_values(repo: Repository, paths: Iterable[Path], tolerance: float
         {"dtype": ">i2"},
     ],
 )
-def test_values_of_another_layout_are_copied_bit_by_bit(save, other):
+def test_values_of_another_layout_are_copied_bit_by_bit(save, other, on_disk):
     paths = [save(0, **PACKED), save(1, **PACKED), save(2, **{**PACKED, **other})]
-    repo = ingested(paths)
-    assert_same_values(repo, paths, tolerance=0)
-    assert kinds(repo)[:2] == [{ChunkType.virtual}] * 2
-    assert kinds(repo)[2] <= {ChunkType.inline, ChunkType.native}
+    ingest(on_disk)
+    assert_same_values(on_disk, paths, tolerance=0)
+    assert kinds(on_disk)[:2] == [{ChunkType.virtual}] * 2
+    assert kinds(on_disk)[2] <= {ChunkType.inline, ChunkType.native}
 
 
 @pytest.mark.parametrize(
@@ -138,41 +126,43 @@ def test_values_of_another_layout_are_copied_bit_by_bit(save, other):
         {"dtype": "u2", "_FillValue": 65535, "add_offset": 200.0},
     ],
 )
-def test_values_of_another_packing_are_packed_anew(save, other):
+def test_values_of_another_packing_are_packed_anew(save, other, on_disk):
     encoding = {key: value for key, value in {**PACKED, **other}.items() if value is not None}
     paths = [save(0, **PACKED), save(1, **encoding), save(2, **PACKED)]
-    repo = ingested(paths)
-    assert_same_values(repo, paths, tolerance=5e-5)
-    assert kinds(repo)[0] == kinds(repo)[2] == {ChunkType.virtual}
+    ingest(on_disk)
+    assert_same_values(on_disk, paths, tolerance=5e-5)
+    assert kinds(on_disk)[0] == kinds(on_disk)[2] == {ChunkType.virtual}
 
 
-def test_packed_values_are_unpacked_into_an_array_of_floats(save):
+def test_packed_values_are_unpacked_into_an_array_of_floats(save, on_disk):
     paths = [save(0, **FLOATS), save(1, **FLOATS), save(2, **{**PACKED, "chunksizes": (1, 6, 8)})]
-    assert_same_values(ingested(paths), paths, tolerance=5e-5)
+    ingest(on_disk)
+    assert_same_values(on_disk, paths, tolerance=5e-5)
 
 
-def test_many_steps_in_one_file_are_copied_to_their_places(save):
+def test_many_steps_in_one_file_are_copied_to_their_places(save, on_disk):
     usual = {**PACKED, "chunksizes": (2, 3, 4)}
     paths = [
         save(number, fields(number, steps=4), **{**usual, **other})
         for number, other in enumerate([{}, {"chunksizes": (4, 2, 8)}, {}])
     ]
-    repo = ingested(paths)
-    assert_same_values(repo, paths, tolerance=0)
-    assert [ChunkType.virtual in kind for kind in kinds(repo)] == [True, True, False, False] + [
+    ingest(on_disk)
+    assert_same_values(on_disk, paths, tolerance=0)
+    assert [ChunkType.virtual in kind for kind in kinds(on_disk)] == [True, True, False, False] + [
         True
     ] * 2
 
 
-def test_the_last_file_may_end_inside_of_a_chunk(save):
+def test_the_last_file_may_end_inside_of_a_chunk(save, on_disk):
     usual = {**PACKED, "chunksizes": (2, 3, 4)}
     paths = [save(number, fields(number, steps=2), **usual) for number in (0, 1)]
     last = fields(0).assign_coords(time=[np.datetime64("2020-03-01", "ns")])
     paths.append(save(2, last, **PACKED))
-    assert_same_values(ingested(paths), paths, tolerance=0)
+    ingest(on_disk)
+    assert_same_values(on_disk, paths, tolerance=0)
 
 
-def test_files_get_the_dimension_that_they_do_not_have(save):
+def test_files_get_the_dimension_that_they_do_not_have(save, on_disk):
     paths = [
         save(number, fields(number).isel(time=0, drop=True), **{**PACKED, "chunksizes": chunks})
         for number, chunks in enumerate([(3, 4), (3, 4), (2, 8)])
@@ -180,8 +170,8 @@ def test_files_get_the_dimension_that_they_do_not_have(save):
     axis = Axis(
         dimension="run", by=PlaceBy.NAME, pattern=r"(?P<run>\d+)\.nc", format="number", new=True
     )
-    repo = ingested(paths, archive(axis, policies=POLICIES))
-    found = xr.open_zarr(repo.readonly_session("main").store, consolidated=False, chunks=None)
+    ingest(on_disk, axis)
+    found = found_in(on_disk)
     for number, path in enumerate(paths):
         expected = xr.load_dataset(path, engine="h5netcdf").sst
         np.testing.assert_array_equal(found.sst[number], expected)
@@ -190,37 +180,43 @@ def test_files_get_the_dimension_that_they_do_not_have(save):
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def test_a_value_beyond_the_packing_is_refused_with_its_file(save):
+def test_a_value_beyond_the_packing_is_refused_with_its_file(save, on_disk):
     hot = fields(1)
     hot["sst"][0, 3, 3] = 1e4
     paths = [save(0, **PACKED), save(1, hot, **FLOATS), save(2, **PACKED)]
     with pytest.raises(SourceError, match=r"beyond what int16 holds") as caught:
-        ingested(paths)
+        ingest(on_disk)
     assert str(paths[1]) in caught.value.message
     assert "era or set-aside" in caught.value.message
 
 
-def test_a_value_that_would_read_as_missing_is_refused(save):
+def test_a_value_that_would_read_as_missing_is_refused(save, on_disk):
     cold = fields(1)
     cold["sst"][0, 3, 3] = 280 - 99.99
-    paths = [save(0, **PACKED), save(1, cold, **FLOATS), save(2, **PACKED)]
+    for number, content, form in ((0, None, PACKED), (1, cold, FLOATS), (2, None, PACKED)):
+        save(number, content, **form)
     with pytest.raises(SourceError, match="would be read as a missing value"):
-        ingested(paths)
+        ingest(on_disk)
 
 
-def test_missing_values_need_something_that_stands_for_them(save):
+def test_missing_values_need_something_that_stands_for_them(save, on_disk):
     whole = [fields(number).fillna(280.0).round().astype("i2") for number in range(2)]
-    paths = [save(number, whole[number], chunksizes=(1, 3, 4)) for number in range(2)]
-    paths.append(save(2, fields(2).round(), dtype="i2", _FillValue=-9999))
+    for number, content in enumerate(whole):
+        save(number, content, chunksizes=(1, 3, 4))
+    save(2, fields(2).round(), dtype="i2", _FillValue=-9999)
     with pytest.raises(SourceError, match="1 values are missing"):
-        ingested(paths)
+        ingest(on_disk)
 
 
-def test_other_units_are_refused_before_anything_is_read(save):
+def test_other_units_are_refused_before_anything_is_copied(save, on_disk):
     paths = [save(0, **PACKED), save(1, fields(1, units="degC"), **PACKED), save(2, **PACKED)]
+    steps: list[RunStep] = []
+    declared = combined(on_disk, ALONG_TIME, policies=POLICIES)
     with pytest.raises(InvalidInputError, match="units are 'degC' and not 'K'") as caught:
-        place_files_of(paths)
+        run_archive(declared, after_step=steps.append)
     assert str(paths[1]) in caught.value.message
+    assert RunStep.SCANNED in steps
+    assert RunStep.PLACED not in steps
 
 
 def test_a_file_that_would_share_a_chunk_is_refused_with_what_helps(save):
@@ -233,10 +229,6 @@ def test_a_file_that_would_share_a_chunk_is_refused_with_what_helps(save):
     assert partial_chunk.kind is ProblemKind.PARTIAL_CHUNK
     assert partial_chunk.files == (f"file://{paths[1]}",)
     assert "on-mismatch: era or set-aside" in partial_chunk.reason
-
-
-def place_files_of(paths: list[Path]) -> None:
-    place_files(columns(scanned(paths), TIME), TIME)
 
 
 # -- alone, as other processes run it --------------------------------------------------------------
