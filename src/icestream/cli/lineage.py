@@ -8,6 +8,7 @@ import typer
 from icestream.cli.addresses import Target
 from icestream.cli.commands import command, new_group
 from icestream.cli.results import Document, Result
+from icestream.errors import NotFoundError
 
 # What opens datasets is imported by the command: `icestream --help` must be quick.
 
@@ -46,6 +47,11 @@ def lineage(
     from icestream.ledger.workspace import Workspace  # noqa: PLC0415  as above
 
     graph = read_lineage(Workspace(target.storage()), opens_repositories=not offline)
+    if not graph.nodes:
+        raise NotFoundError(
+            f"there are no datasets at {target.address}: give the address of a workspace; that of "
+            "an archive is beside its repository, with .ledger after the name"
+        )
     marked = None if name is None else find_node(graph, name)
     if marked is not None:
         graph = graph.around(marked)

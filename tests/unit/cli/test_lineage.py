@@ -42,3 +42,10 @@ def test_names_and_formats_that_do_not_exist_are_refused(
     assert missing.exit_code == 3
     assert "there is cities, rivers" in missing.stderr
     assert odd.exit_code == 2
+
+
+def test_a_place_without_datasets_is_told(run: Callable[..., Any], tmp_path: Path) -> None:
+    nothing = run("lineage", str(tmp_path / "nowhere"))
+
+    assert nothing.exit_code == 3
+    assert "address of a workspace" in nothing.stderr

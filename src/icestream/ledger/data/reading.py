@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow.fs import FileSystem, PyFileSystem
+from pyarrow.fs import FileSystem
 
 from icestream.errors import InvalidInputError
 from icestream.ledger.blocks.data_schemas import DataSchema
 from icestream.ledger.blocks.events import DataSlice
 from icestream.ledger.data.arrow_schemas import to_arrow_schema
-from icestream.ledger.data.storage_files import StorageFiles
+from icestream.ledger.data.storage_files import open_file_system
 from icestream.ledger.data.system_columns import SystemColumns
 from icestream.storage.protocol import Storage
 
@@ -39,7 +39,7 @@ def open_slices(
     columns = columns or SystemColumns()
     arrow_schema = _nullable(to_arrow_schema(schema))
     sizes = {_path(data_slice): data_slice.size for data_slice in slices}
-    filesystem = PyFileSystem(StorageFiles(storage, sizes))
+    filesystem = open_file_system(storage, sizes)
     fragments = [_fragment(data_slice, filesystem, columns) for data_slice in slices]
     return ds.FileSystemDataset(fragments, arrow_schema, ds.ParquetFileFormat(), filesystem)
 

@@ -1,14 +1,29 @@
 """A storage as the read-only file system that Arrow's scanners want."""
 
+import atexit
 import io
+import time
+import weakref
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import pyarrow as pa
-from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType
+from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
 
 from icestream.errors import NotFoundError, ReadOnlyError
 from icestream.storage.protocol import Storage
+
+_PATIENCE_S = 2.0
+_SHORT_WHILE_S = 0.001
+_MANY_AT_ONCE = 16
+
+
+def open_file_system(storage: Storage, sizes: Mapping[str, int] | None = None) -> PyFileSystem:
+    """Return the objects of a storage as a file system; see `StorageFiles`."""
+    opened = PyFileSystem(StorageFiles(storage, sizes))
+    _recent.append(opened)
+    return opened
 
 
 class StorageFiles(FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
@@ -88,6 +103,7 @@ class _ObjectFile(io.RawIOBase):
         super().__init__()
         self._storage, self._path, self._size = storage, path, size
         self._position = 0
+        _open_files.add(self)
 
     def readable(self) -> bool:
         return True
@@ -115,3 +131,20 @@ class _ObjectFile(io.RawIOBase):
         data = self._storage.get(self._path, (self._position, end))
         self._position = end
         return data
+
+
+# Threads of Arrow let go of files and file systems a moment after the table is there. The one that
+# drops the last reference enters Python for it; if Python is just ending then, that thread is
+# stopped by force, which aborts the process.
+
+_recent: deque[PyFileSystem] = deque(maxlen=_MANY_AT_ONCE)
+"""Held here, so that the last reference is never that of a thread."""
+_open_files: weakref.WeakSet[_ObjectFile] = weakref.WeakSet()
+
+
+@atexit.register
+def _await_readers() -> None:
+    """Let threads drop the files that they have read before Python ends."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while len(_open_files) and time.monotonic() < deadline:
+        time.sleep(_SHORT_WHILE_S)
