@@ -15,6 +15,7 @@ from pyspark import cloudpickle
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody writes it
+from tests.unit.spark.cells.every_type import EVERY_TYPE, create_every_type
 from tests.unit.spark.cells.oceans import local_ocean, ocean
 
 import icestream as ice
@@ -84,6 +85,24 @@ def test_an_array_changed_in_sql_is_written_in_one_commit(
     xr.testing.assert_allclose(read_by_icechunk, expected)
 
 
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+def test_values_of_every_type_pass_through_spark(spark: SparkSession, tmp_path: Path) -> None:
+    repos = [
+        Repository.create(local_filesystem_storage(str(tmp_path / name)))
+        for name in ("source", "copy")
+    ]
+    for repo in repos:
+        with repo.transaction("main", message="every type") as store:
+            create_every_type(store, filled=repo is repos[0])
+
+    cells = read_array(spark, repos[0], CellQuery())
+    write_array(cells, repos[1], CellQuery())
+
+    copy = zarr.open_group(repos[1].readonly_session("main").store, mode="r")
+    for name, (values, _) in EVERY_TYPE.items():
+        np.testing.assert_array_equal(np.asarray(copy[name]), values, err_msg=name)
+
+
 def test_the_format_writes_cells_whose_chunks_are_together(
     spark: SparkSession, folder: Path, repo: Repository
 ) -> None:
@@ -134,6 +153,8 @@ def test_bad_rows_of_a_function_are_our_errors(spark: SparkSession, repo: Reposi
     ):
         with pytest.raises(InvalidInputError, match=told):
             write_array(cells.withColumn(name, value), repo, "/depth")
+    with pytest.raises(InvalidInputError, match="'dept' is neither a coordinate nor an array"):
+        write_array(cells.withColumn("dept", F.lit(1)), repo, "/depth")
     assert messages(repo)[0] == "an ocean"
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from icestream.codec.tree_reading import TreeReader
 from icestream.codec.yaml_documents import dump_yaml, load_yaml
+from icestream.errors import InvalidInputError
 from icestream.ingest.declaration.documents import raise_faults
+from icestream.ledger.blocks.names import DatasetAlias
 from icestream.model.config_nodes import TEXT, Fault, Integer
 
 _VERSION = 1
@@ -86,10 +88,21 @@ class ArrayDerivation:
     chunk_length: int = 1
     """Of the output, along the dimension."""
 
+    @property
+    def versions_name(self) -> str:
+        """The name of the dataset that records the versions of the input."""
+        return f"{self.name}.versions"
+
+    def _name_faults(self) -> Iterator[Fault]:
+        try:
+            DatasetAlias.parse(self.name)
+            DatasetAlias.parse(self.versions_name)  # which is longer
+        except InvalidInputError as error:
+            yield Fault("name", error.message)
+
     def faults(self) -> Iterator[Fault]:
         """Yield everything that is wrong with the declaration, by its path in the document."""
-        if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", self.name):
-            yield Fault("name", f"{self.name!r} is not of letters, digits, `-`, `_` and `.`")
+        yield from self._name_faults()
         yield from self.input.faults("input")
         yield from self.output.faults("output")
         if not self.along:

@@ -54,7 +54,7 @@ def create_derived_array(workspace: Workspace, derivation: ArrayDerivation) -> D
         InvalidInputError: The declaration has faults.
     """
     declared = encode_derivation(derivation).decode()
-    versions = _open_or_create(workspace, f"{derivation.name}.versions")
+    versions = _open_or_create(workspace, derivation.versions_name)
     transform = SetTransform(
         inputs=(TransformInput(dataset_ref=str(versions.dataset_id), alias="versions"),),
         transform=TransformSql(engine=ARRAY_ENGINE, queries=(SqlQueryStep(query=declared),)),

@@ -114,8 +114,10 @@ def decoding_of(
         InvalidInputError: There is no column for such values.
     """
     plain = _plain_type(name, dtype)
-    if not decode or dtype.kind not in "iuf":
+    if not decode or dtype.kind not in "iuf" + _TEXT_KINDS:
         return Decoding(plain)
+    if dtype.kind in _TEXT_KINDS:
+        return Decoding(plain, tuple(_missing_texts(attributes, dtype)))
     unsigned = dtype.kind == "i" and str(attributes.get("_Unsigned", "")).lower() == "true"
     scale = _number(name, attributes, "scale_factor")
     offset = _number(name, attributes, "add_offset")
@@ -177,13 +179,23 @@ def _time_encoding(name: str, attributes: Mapping[str, Any]) -> TimeEncoding | N
     return encoding if encoding.calendar in _REAL_CALENDARS else None
 
 
+def _missing_texts(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> Iterator[str]:
+    for value in _named_missing(attributes):
+        if isinstance(value, str) and np.array([value]).astype(dtype)[0] == value:
+            yield value
+
+
 def _missing_values(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> Iterator[Any]:
+    for value in _named_missing(attributes):
+        number = _fill_number(value)
+        if number is not None and _fits(number, dtype):
+            yield dtype.type(number)
+
+
+def _named_missing(attributes: Mapping[str, Any]) -> Iterator[Any]:
     for key in ("_FillValue", "missing_value"):
         found = attributes.get(key)
-        for value in found if isinstance(found, list) else [found]:
-            number = _fill_number(value)
-            if number is not None and _fits(number, dtype):
-                yield dtype.type(number)
+        yield from found if isinstance(found, list) else [found]
 
 
 def _fill_number(value: Any) -> float | None:

@@ -47,7 +47,7 @@ class Column:
     path: str | None
     """Of its array; None counts the positions along its dimension."""
     dimensions: tuple[int, ...]
-    """Of the grid, those that its values depend on."""
+    """Of the grid, those that its values depend on, in the order in which they are stored."""
     decoding: Decoding
 
 
@@ -124,13 +124,15 @@ def find_grid(store: Store, query: CellQuery) -> Grid:
 
 
 def variables_among(store: Store, group: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those names that are arrays of a group, and not coordinates of dimensions.
+    """Return those names that are arrays of a group, and not coordinates of dimensions or others.
 
     Raises:
         NodeNotFoundError: There is no such group.
     """
     arrays = _arrays_of(store, group)
-    return tuple(name for name in names if name in arrays and not arrays[name].is_coordinate)
+    found = [arrays[name] for name in names if name in arrays and not arrays[name].is_coordinate]
+    described = set().union(*(array.names_in("coordinates") for array in found))
+    return tuple(array.name for array in found if array.name not in described)
 
 
 def _arrays_of(store: Store, folder: str) -> dict[str, _Found]:
@@ -214,7 +216,7 @@ def _auxiliaries(arrays: Mapping[str, _Found], variables: Sequence[_Found]) -> l
         for name in sorted(named)
         if (array := arrays.get(name)) is not None
         and all(sizes.get(d) == n for d, n in zip(array.dimensions, array.shape, strict=True))
-        and list(array.dimensions) == [name for name in sizes if name in array.dimensions]
+        and len(set(array.dimensions)) == len(array.dimensions)
     ]
 
 

@@ -1,7 +1,7 @@
 """Plans for reading cells: made once, carried out block by block anywhere."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import zarr
 from zarr.abc.store import Store
 
-from icestream.errors import InvalidInputError
+from icestream.errors import ErrorKind, InvalidInputError
 from icestream.spark.cells.blocks import (
     Block,
     Box,
@@ -98,6 +98,7 @@ def plan_cells(store: Store, query: CellQuery, selection: Selection | None = Non
         InvalidInputError: The variables do not go together, or the selection does not fit.
     """
     grid = find_grid(store, query)
+    _check_case(column.name for column in grid.columns)
     positions: list[Positions] = [range(length) for length in grid.shape]
     for name, condition in (selection or {}).items():
         column = grid.coordinate(name)
@@ -107,19 +108,35 @@ def plan_cells(store: Store, query: CellQuery, selection: Selection | None = Non
     return CellPlan(grid, tuple(positions))
 
 
+def _check_case(names: Iterable[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidInputError(
+                f"the columns {other!r} and {name!r} differ only in case, which SQL does not see; "
+                "read one of them with the option variables, or rename one",
+                kind=ErrorKind.INVALID_ARGUMENT,
+            )
+
+
 def read_cells(store: Store, column: Column, block: Block, *, whole: bool = False) -> Values:
-    """Return stored values of a column, for a block or for all of its dimensions."""
+    """Return stored values of a column, for a block or for all of its dimensions.
+
+    Their dimensions are in the order of the grid.
+    """
     wanted: Any = tuple(block[number] for number in column.dimensions)
     if column.path is None:
         return np.asarray(wanted[0], np.int64)
     array = zarr.open_array(store, path=column.path, mode="r", zarr_format=3)
+    chosen = tuple(slice(p.start, p.stop) if isinstance(p, range) else p for p in wanted)
     if whole:
-        return np.asarray(array[...])
-    if all(isinstance(part, range) for part in wanted):
-        return np.asarray(array[tuple(slice(part.start, part.stop) for part in wanted)])
-    return np.asarray(
-        array.oindex[tuple(slice(p.start, p.stop) if isinstance(p, range) else p for p in wanted)]
-    )
+        values = array[...]
+    elif all(isinstance(part, range) for part in wanted):
+        values = array[chosen]
+    else:
+        values = array.oindex[chosen]
+    return np.asarray(values).transpose(np.argsort(column.dimensions))
 
 
 def _decode(column: Column, stored: Values) -> pa.Array:
@@ -135,4 +152,4 @@ def _spread(column: Column, values: pa.Array, shape: tuple[int, ...], box: Box) 
     """Return the values of a column for each cell of a box."""
     if box_shape(box) == shape and len(column.dimensions) == len(shape):
         return values
-    return values.take(pa.array(cell_numbers(shape, box, column.dimensions)))
+    return values.take(pa.array(cell_numbers(shape, box, sorted(column.dimensions))))

@@ -5,10 +5,12 @@ its ends. A text such as `2024-05` on a coordinate of times means all of that mo
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ _FORMS = (
     "one of which may be left out"
 )
 _MOMENT = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?)?)?)?")
+_BASIC = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(?:(\d\d)(\d\d(?:\.\d{1,6})?)?)?)?")
+"""The same without hyphens and colons."""
 _ENDS = frozenset({"from", "to"})
 
 
@@ -63,8 +67,8 @@ def positions_of(name: str, condition: Any, values: pa.Array) -> Positions:
     Raises:
         InvalidInputError: The condition has no known form, or does not fit the values.
     """
-    if pa.types.is_decimal(values.type):
-        values = values.cast(pa.float64())
+    if pa.types.is_decimal(values.type):  # what Spark has for unsigned 64-bit numbers
+        values = values.cast(pa.uint64())
     known = values.is_valid().to_numpy(zero_copy_only=False)
     chosen = np.zeros(len(values), np.bool_)
     plain = _comparable(values)
@@ -115,45 +119,79 @@ def _span(name: str, value: Any, kind: pa.DataType) -> _Span:
     try:
         if pa.types.is_timestamp(kind):
             return _moments(value)
-        plain = _plain(value, kind)
-    except (TypeError, ValueError) as error:
+        if isinstance(value, bool | np.bool_) or pa.types.is_boolean(kind):
+            return _truths(value, kind)
+        if isinstance(value, int | float | np.number | Decimal):
+            return _numbers(value, kind)
+        return _texts(value, kind)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"{value!r} cannot be compared with the coordinate {name!r}, which has the type "
             f"{kind}; use {_FORMS}",
             kind=ErrorKind.INVALID_ARGUMENT,
         ) from error
-    return _Span(plain, plain)
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    if pa.types.is_string(kind):
-        if isinstance(value, str):
-            return value
-    elif isinstance(value, int | float | np.number):
-        # in the coordinate's own precision: 45.1 is found among 32-bit numbers
-        return np.float32(value) if pa.types.is_float32(kind) else value
+def _truths(value: Any, kind: pa.DataType) -> _Span:
+    if not pa.types.is_boolean(kind) or not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{value!r} is compared with a {kind}")
+    return _Span(value, value)
+
+
+def _texts(value: Any, kind: pa.DataType) -> _Span:
+    if pa.types.is_string(kind) and isinstance(value, str):
+        return _Span(value, value)
+    if pa.types.is_binary(kind) and isinstance(value, str | bytes):
+        own = value.encode() if isinstance(value, str) else value
+        return _Span(own, own)
     raise TypeError(f"{value!r} is compared with a {kind}")
 
 
+def _numbers(value: Any, kind: pa.DataType) -> _Span:
+    """Return what a number covers, in the precision of the coordinate."""
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        raise TypeError(f"{value!r} is compared with a {kind}")
+    if pa.types.is_floating(kind):
+        with np.errstate(over="ignore"):  # what is too large is infinite
+            own = np.float32(value) if pa.types.is_float32(kind) else float(value)
+        return _Span(own, own)
+    if not math.isfinite(value):
+        return _Span(float(value), float(value))
+    # exactly: floats cannot tell neighbours beyond 2**53 apart, so they are never compared with
+    return _Span(math.ceil(value), math.floor(value))
+
+
 def _moments(value: Any) -> _Span:
-    if isinstance(value, datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-        value = np.datetime64(aware.astimezone(UTC).replace(tzinfo=None), "us")
-    elif isinstance(value, str):
-        value = _parsed_moment(value)
-    elif not isinstance(value, np.datetime64):
-        raise TypeError(f"{value!r} is no moment")
-    low = value.astype("M8[us]").astype(np.int64)
-    if np.datetime_data(value.dtype)[0] in {"us", "ns"}:
+    moment: np.datetime64
+    match value:
+        case datetime():
+            moment = np.datetime64(_in_utc(value), "us")
+        case date():
+            moment = np.datetime64(value, "D")
+        case str():
+            moment = _parsed_moment(value)
+        case np.datetime64() if not np.isnat(value):
+            moment = value
+        case _:
+            raise TypeError(f"{value!r} is no moment")
+    low = moment.astype("M8[us]").astype(np.int64)
+    if np.datetime_data(moment.dtype)[0] in {"us", "ns"}:
         return _Span(low, low)
-    end = np.array(value.astype(np.int64) + 1).astype(value.dtype)
+    end = np.array(moment.astype(np.int64) + 1).astype(moment.dtype)
     return _Span(low, end.astype("M8[us]").astype(np.int64) - 1)
 
 
 def _parsed_moment(text: str) -> np.datetime64:
     """Return a moment as exact as it is written."""
     local = text.strip().replace(" ", "T").removesuffix("Z")
+    if basic := _BASIC.fullmatch(local):
+        parts = [part for part in basic.groups() if part]
+        local = "T".join(filter(None, ("-".join(parts[:3]), ":".join(parts[3:]))))
     if _MOMENT.fullmatch(local):
         return np.datetime64(local)
-    exact = datetime.fromisoformat(text).astimezone(UTC)
-    return np.datetime64(exact.replace(tzinfo=None), "us")
+    return np.datetime64(_in_utc(datetime.fromisoformat(text)), "us")
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Return a moment without its time zone; where it has none, it is in UTC already."""
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

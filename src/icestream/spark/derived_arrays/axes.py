@@ -38,11 +38,14 @@ def group_axis(
 
 def _micros(derivation: ArrayDerivation, coordinate: pa.Array | None) -> Numbers:
     along = derivation.along
-    if coordinate is None or not pa.types.is_timestamp(coordinate.type):
-        found = "no coordinate" if coordinate is None else f"a coordinate of type {coordinate.type}"
+    if coordinate is None:
         raise _refused(
-            f"the dimension {along!r} has {found}, not one of times of the standard calendar; "
-            "group it by steps"
+            f"the dimension {along!r} has no coordinate that tells times; group it by steps"
+        )
+    if not pa.types.is_timestamp(coordinate.type):
+        raise _refused(
+            f"the dimension {along!r} has a coordinate of type {coordinate.type}, which does not "
+            "tell times of the standard calendar; group it by steps"
         )
     if coordinate.null_count:
         raise _refused(f"the coordinate {along!r} has missing times; mend it, or group by steps")

@@ -11,6 +11,13 @@ import pyarrow as pa
 import zarr
 from pyspark.sql import SparkSession
 
+from icestream.errors import (
+    FormatError,
+    IcestreamError,
+    IntegrityError,
+    InvalidInputError,
+    StorageError,
+)
 from icestream.ingest.array_derivation.declarations import ArrayDerivation
 from icestream.ledger.blocks.hashes import sha3_256
 from icestream.model.chunk_tables import UInt32
@@ -99,8 +106,16 @@ class Computation:
         for row, group in enumerate(range(box[axis].start, box[axis].stop)):
             span = slice(int(starts[group]), int(starts[group + 1]))
             values = self.array.read(store, (*box[:axis], span, *box[axis + 1 :]))
-            rows[row] = reduced(self.derivation.function, values, axis)
+            rows[row] = self._reduced(chunk, values)
         return block
+
+    def _reduced(self, chunk: Chunk, values: Values) -> Values:
+        try:
+            return reduced(self.derivation.function, values, self.array.axis)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"chunk {chunk_name(chunk)}: {error.message}", kind=error.kind
+            ) from (error.__cause__ or error)
 
     def compute_all(self, chunks: Iterable[Chunk]) -> ComputedChunks:
         """Compute chunks, and store them if that is asked for."""
@@ -120,7 +135,18 @@ class Computation:
     def outcomes(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Compute the chunks of a task, which come as lists of their indexes."""
         chunks = [tuple(row) for batch in batches for row in batch.column(0).to_pylist()]
-        yield outcome_of(lambda: self.compute_all(chunks))
+        yield outcome_of(lambda: self._finally_computed(chunks))
+
+    def _finally_computed(self, chunks: Iterable[Chunk]) -> ComputedChunks | IcestreamError:
+        """Compute chunks, or return why another try would not help either."""
+        try:
+            return self.compute_all(chunks)
+        except (FormatError, IntegrityError) as error:
+            return error
+        except StorageError as error:
+            if error.retryable:
+                raise
+            return error
 
 
 def compute_chunks(computation: Computation, chunks: UInt32, spark: Spark) -> ComputedChunks:
@@ -142,6 +168,11 @@ def compute_chunks(computation: Computation, chunks: UInt32, spark: Spark) -> Co
     work = TaskEnvironment.of(os.environ).around(computation.outcomes)
     found = frame.mapInArrow(work, OUTCOME_SCHEMA).collect()
     return _joined([opened_outcome(row[OUTCOME]) for row in found])
+
+
+def chunk_name(chunk: Chunk) -> str:
+    """Return the index of a chunk with slashes between, as records have it."""
+    return "/".join(map(str, chunk))
 
 
 def digest_of(block: Values) -> str:

@@ -1,7 +1,7 @@
 """The array that another one is derived from, as it is in one version."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from icestream.spark.cells.decoding import Decoding, Values
 from icestream.spark.cells.grids import CellQuery, Column, Grid, find_grid
 from icestream.spark.cells.plans import read_cells
 from icestream.spark.derived_arrays.axes import group_axis
+from icestream.spark.derived_arrays.companions import Companion, find_companions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,12 +30,15 @@ class InputArray:
     dtype: np.dtype[Any]
     """Of the decoded values, with NaN for missing ones if there may be any."""
     attributes: Mapping[str, Any]
+    """Without names of arrays that do not go along."""
     decoding: Decoding
     axis: int
     """The dimension that is grouped."""
     grouped: GroupedAxis
-    coordinates: tuple[Column, ...]
-    """Of the dimensions."""
+    along: Column
+    """The coordinate of that dimension."""
+    companions: tuple[Companion, ...]
+    """What is copied: coordinates of other dimensions, and arrays that describe this one."""
 
     def read(self, store: Store, box: tuple[slice, ...]) -> Values:
         """Return the decoded values of a box."""
@@ -62,17 +66,27 @@ def read_input(store: Store, derivation: ArrayDerivation) -> InputArray:
     axis = grid.dimensions.index(derivation.along)
     along = grid.columns[axis]
     times = None if along.path is None else coordinate_values(store, grid, along)
+    companions, attributes = find_companions(
+        store,
+        derivation.input.group,
+        dict(array.attrs),
+        coordinates=[
+            each.name for each in grid.columns[: len(grid.dimensions)] if each.path is not None
+        ],
+        along=derivation.along,
+    )
     return InputArray(
         array.path,
         grid.dimensions,
         grid.shape,
         tuple(array.shards or array.chunks),
         _value_type(derivation, array.dtype, column.decoding),
-        dict(array.attrs),
-        column.decoding,
+        attributes,
+        _in_numbers(column.decoding),
         axis,
         group_axis(derivation, grid.shape[axis], times),
-        grid.columns[: len(grid.dimensions)],
+        along,
+        companions,
     )
 
 
@@ -94,7 +108,18 @@ def _value_type(
         return np.dtype(
             np.float64 if stored.itemsize > np.dtype(np.float32).itemsize else np.float32
         )
-    return np.dtype(np.float64 if is_packed or decoding.missing else np.int64)
+    if is_packed or decoding.missing:
+        return np.dtype(np.float64)
+    return np.dtype(np.uint64 if _is_beyond_int64(decoding) else np.int64)
+
+
+def _in_numbers(decoding: Decoding) -> Decoding:
+    """Return a decoding into numbers of NumPy, also where Spark has decimals only."""
+    return replace(decoding, type=pa.uint64()) if _is_beyond_int64(decoding) else decoding
+
+
+def _is_beyond_int64(decoding: Decoding) -> bool:
+    return bool(pa.types.is_decimal(decoding.type))
 
 
 def _refused(message: str) -> InvalidInputError:

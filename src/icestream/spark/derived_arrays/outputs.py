@@ -2,71 +2,133 @@
 
 import base64
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import zarr
 from zarr.abc.store import Store
+from zarr.errors import ArrayNotFoundError, NodeTypeValidationError
 
-from icestream.errors import AlreadyExistsError, ErrorKind, InvalidInputError
+from icestream.errors import AlreadyExistsError, ErrorKind
 from icestream.ingest.array_derivation.declarations import ArrayDerivation, Period, Reduction
 from icestream.spark.cells.decoding import Values
-from icestream.spark.cells.grids import Column
-from icestream.spark.cells.plans import read_cells
 from icestream.spark.derived_arrays.computing import Computation
 from icestream.spark.derived_arrays.inputs import InputArray
 
 _PACKING = (
     *("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"),
-    *("valid_min", "valid_max", "valid_range", "coordinates", "cell_methods"),
+    *("valid_min", "valid_max", "valid_range"),
 )
 _NAN = base64.standard_b64encode(struct.pack("<d", np.nan)).decode()
 """As xarray writes it in Zarr 3."""
 _NAMES = ("standard_name", "long_name", "axis")
+_MEANING = ("units", "calendar")
+"""Attributes without which the numbers of a coordinate could be others."""
 _TIME_UNITS = {Period.HOUR: "hours since 1970-01-01"}
 _DAYS = "days since 1970-01-01"
 _MICROS = {"hours": 3_600_000_000, "days": 86_400_000_000}
+_CF_METHODS = {
+    Reduction.MEAN.value: "mean",
+    Reduction.MIN.value: "minimum",
+    Reduction.MAX.value: "maximum",
+    Reduction.SUM.value: "sum",
+}
+"""The conventions have no name for others."""
 
 
-def put_output(store: Store, source: Store, computation: Computation, *, is_new: bool) -> None:
+class Standing(StrEnum):
+    """What an array at the place of the output is."""
+
+    NEW = "new"
+    """No pull has made one, so that nothing must be there."""
+    KEPT = "kept"
+    """The one that the last pull left, but for some chunks."""
+    LOST = "lost"
+    """It is gone, or not the one that the last pull left: it is made anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCoordinate:
+    """An array beside the output, as it is stored."""
+
+    name: str
+    values: Values
+    dimensions: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    def is_stored(self, group: zarr.Group) -> bool:
+        """Tell whether a group has the array, with the same values."""
+        found = group.get(self.name)
+        if not isinstance(found, zarr.Array) or found.shape != self.values.shape:
+            return False
+        if any(found.attrs.get(key) != self.attributes.get(key) for key in _MEANING):
+            return False
+        stored = np.asarray(found[...])
+        may_be_nan = stored.dtype.kind == self.values.dtype.kind == "f"
+        return np.array_equal(stored, self.values, equal_nan=may_be_nan)
+
+
+def find_output(store: Store, derivation: ArrayDerivation) -> "zarr.Array[Any] | None":
+    """Return the array at the place of the output; None if there is none."""
+    path = derivation.output.array.strip("/")
+    try:
+        return zarr.open_array(store, path=path, mode="r", zarr_format=3)
+    except (ArrayNotFoundError, NodeTypeValidationError):  # or there is a group
+        return None
+
+
+def put_output(store: Store, source: Store, computation: Computation, standing: Standing) -> None:
     """Create the derived array, or let it follow the length of its input, with its coordinates.
 
     Args:
         store: Of a writable session on the output.
         source: Of the version of the input.
         computation: What is to be stored.
-        is_new: Whether this is the first time, so that nothing must be there.
+        standing: What is there.
 
     Raises:
         AlreadyExistsError: There is an array that is not ours.
-        InvalidInputError: The output does not have the form any more that the input asks for.
     """
     derivation = computation.derivation
     group = zarr.open_group(store, path=derivation.output.group.strip("/"), mode="a", zarr_format=3)
-    _put_array(group, computation, is_new=is_new)
-    for number, column in enumerate(computation.array.coordinates):
-        if column.path is not None:
-            values, attributes = _coordinate(source, computation, number)
-            _put_coordinate(group, column.name, values, attributes, is_new=is_new)
+    _put_array(group, computation, standing)
+    for coordinate in output_coordinates(source, computation):
+        if coordinate.is_stored(group):
+            continue
+        if standing is Standing.NEW and coordinate.name in group:
+            raise _taken(f"{group.path}/{coordinate.name}")
+        group.create_array(
+            coordinate.name,
+            data=coordinate.values,
+            dimension_names=coordinate.dimensions,
+            attributes=dict(coordinate.attributes),
+            overwrite=True,
+        )
 
 
-def _put_array(group: zarr.Group, computation: Computation, *, is_new: bool) -> None:
+def output_coordinates(source: Store, computation: Computation) -> Iterator[OutputCoordinate]:
+    """Yield the arrays beside the output, made from a version of the input."""
+    array = computation.array
+    if array.along.path is not None:
+        values, attributes = _along(source, computation, array.along.path)
+        yield OutputCoordinate(array.along.name, values, (array.along.name,), attributes)
+    for each in array.companions:
+        values, _ = _stored(source, each.path)
+        yield OutputCoordinate(each.name, values, each.dimensions, each.attributes)
+
+
+def _put_array(group: zarr.Group, computation: Computation, standing: Standing) -> None:
     place = computation.derivation.output
-    existing = group.get(place.name)
-    if existing is None:
+    if standing is not Standing.KEPT:
+        if standing is Standing.NEW and place.name in group:
+            raise _taken(place.array)
         _create_array(group, computation)
         return
-    if is_new or not isinstance(existing, zarr.Array):
-        raise _taken(place.array)
-    form = (tuple(existing.chunks), existing.dtype)
-    if form != (computation.chunks, computation.dtype):
-        raise InvalidInputError(
-            f"{place.array} has chunks and type {form}, and the declaration and its input now ask "
-            f"for {(computation.chunks, computation.dtype)}; derive it into another array",
-            kind=ErrorKind.INVALID_ARGUMENT,
-        )
-    if existing.shape != computation.shape:
+    existing = group[place.name]
+    if isinstance(existing, zarr.Array) and existing.shape != computation.shape:
         existing.resize(computation.shape)
 
 
@@ -80,6 +142,7 @@ def _create_array(group: zarr.Group, computation: Computation) -> None:
         fill_value=np.nan if is_float else 0,
         dimension_names=computation.array.dimensions,
         attributes=_attributes(computation.derivation, computation.array, is_float=is_float),
+        overwrite=True,
     )
 
 
@@ -87,56 +150,36 @@ def _attributes(
     derivation: ArrayDerivation, array: InputArray, *, is_float: bool
 ) -> dict[str, Any]:
     kept = {name: value for name, value in array.attributes.items() if name not in _PACKING}
+    earlier = kept.pop("cell_methods", "")
+    method = _CF_METHODS.get(derivation.function)
+    if method is not None:
+        kept["cell_methods"] = f"{earlier} {derivation.along}: {method}".lstrip()
     if derivation.function == Reduction.COUNT:
         kept["units"] = "1"
+        if "standard_name" in kept:  # CF, appendix C: a modifier says that these are counts
+            kept["standard_name"] = f"{kept['standard_name']} number_of_observations"
     if is_float:
         kept["_FillValue"] = _NAN
-    return {**kept, "cell_methods": f"{derivation.along}: {_method(derivation.function)}"}
+    return kept
 
 
-def _method(function: str) -> str:
-    names = {Reduction.MIN.value: "minimum", Reduction.MAX.value: "maximum"}
-    return names.get(function, function)
-
-
-def _coordinate(
-    source: Store, computation: Computation, number: int
-) -> tuple[Values, Mapping[str, Any]]:
-    """Return the stored values and the attributes of a coordinate of the output."""
-    column, grouped = computation.array.coordinates[number], computation.array.grouped
-    attributes: Mapping[str, Any] = _stored_attributes(source, column)
-    is_grouped = number == computation.array.axis
-    if is_grouped and computation.derivation.group is not None:
-        units = _TIME_UNITS.get(computation.derivation.group, _DAYS)
-        values = grouped.labels // _MICROS[units.partition(" ")[0]]
+def _along(source: Store, computation: Computation, path: str) -> tuple[Values, Mapping[str, Any]]:
+    """Return the values and the attributes of the coordinate of the grouped dimension."""
+    grouped, period = computation.array.grouped, computation.derivation.group
+    values, attributes = _stored(source, path)
+    if period is not None:
+        units = _TIME_UNITS.get(period, _DAYS)
         named = {key: attributes[key] for key in _NAMES if key in attributes}
-        return values, {**named, "units": units, "calendar": "proleptic_gregorian"}
-    everything = tuple(range(length) for length in computation.array.shape)
-    values = read_cells(source, column, everything, whole=True)
-    return (values[grouped.starts[:-1]] if is_grouped else values), attributes
+        labels = grouped.labels // _MICROS[units.partition(" ")[0]]
+        return labels, {**named, "units": units, "calendar": "proleptic_gregorian"}
+    # its bounds are of single steps
+    kept = {key: value for key, value in attributes.items() if key not in {"bounds", "climatology"}}
+    return values[grouped.starts[:-1]], kept
 
 
-def _stored_attributes(source: Store, column: Column) -> dict[str, Any]:
-    array = zarr.open_array(source, path=str(column.path), mode="r", zarr_format=3)
-    return dict(array.attrs)
-
-
-def _put_coordinate(
-    group: zarr.Group, name: str, values: Values, attributes: Mapping[str, Any], *, is_new: bool
-) -> None:
-    existing = group.get(name)
-    if isinstance(existing, zarr.Array):
-        if existing.shape == values.shape and np.array_equal(np.asarray(existing[...]), values):
-            return
-        if is_new:
-            raise _taken(f"{group.path}/{name}")
-    group.create_array(
-        name,
-        data=values,
-        dimension_names=[name],
-        attributes=dict(attributes),
-        overwrite=True,
-    )
+def _stored(source: Store, path: str) -> tuple[Values, dict[str, Any]]:
+    array = zarr.open_array(source, path=path, mode="r", zarr_format=3)
+    return np.asarray(array[...]), dict(array.attrs)
 
 
 def _taken(path: str) -> AlreadyExistsError:

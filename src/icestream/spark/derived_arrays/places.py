@@ -26,11 +26,17 @@ class ArrayPlaces:
         storage = StorageUrl(address=derivation.input.repository).storage()
         return Repository.open(storage, authorize_virtual_chunk_access=authorized)
 
-    def open_output(self, derivation: ArrayDerivation) -> Repository:
-        """Return the repository of the output; one that is not there is created."""
+    def open_output(self, derivation: ArrayDerivation, *, create: bool = True) -> Repository:
+        """Return the repository of the output; one that is not there is created, with its branch.
+
+        Raises:
+            RepositoryNotFoundError: It is not there, and is not to be created.
+        """
         if self.output is not None:
             return self.output
         storage = StorageUrl(address=derivation.output.repository).storage()
+        if not create:
+            return Repository.open(storage)
         try:
             repository = Repository.open(storage)
         except RepositoryNotFoundError:

@@ -13,12 +13,15 @@ from icestream.spark.cells.decoding import Values
 type Reduce = Callable[[Values, int], Values]
 """Takes a block and an axis, and returns the block without that axis; NaN is a missing value."""
 
+_HALF_A_WRAP = 2.0**63
+
 
 def reduction_named(name: str) -> Reduce:
     """Return what a declaration means by a function.
 
     Raises:
         NotFoundError: It names one of a module that is not there.
+        InvalidInputError: It names something else than a function.
     """
     if name in _KNOWN:
         return _KNOWN[name]
@@ -29,6 +32,8 @@ def reduction_named(name: str) -> Reduce:
         raise NotFoundError(
             f"there is no function {name}: {error}; install its module where tasks run"
         ) from error
+    if not callable(found):
+        raise _refused(f"{name} is no function, but a {type(found).__name__}; declare another")
     return found
 
 
@@ -45,15 +50,29 @@ def reduced(name: str, block: Values, axis: int) -> Values:
     """Return a block without one of its dimensions.
 
     Raises:
-        InvalidInputError: The function returned something of another shape.
+        NotFoundError: There is no such function.
+        InvalidInputError: The function failed, or returned something else.
     """
     expected = block.shape[:axis] + block.shape[axis + 1 :]
-    found = np.asarray(reduction_named(name)(block, axis))
+    function = reduction_named(name)
+    found = function(block, axis) if name in _KNOWN else _called(name, function, block, axis)
     if found.shape != expected:
-        raise InvalidInputError(
-            f"{name} made {found.shape} of {block.shape} along dimension {axis}, not {expected}",
-            kind=ErrorKind.INVALID_ARGUMENT,
+        raise _refused(
+            f"{name} made {found.shape} of {block.shape} along dimension {axis}, not {expected}"
         )
+    return found
+
+
+def _called(name: str, function: Reduce, block: Values, axis: int) -> Values:
+    try:
+        found = np.asarray(function(block, axis))
+    except Exception as error:  # whatever functions of other people raise
+        raise _refused(
+            f"{name} failed on {block.shape} values along dimension {axis}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if found.dtype.kind not in "biuf":
+        raise _refused(f"{name} made values of the type {found.dtype}, which are no numbers")
     return found
 
 
@@ -65,14 +84,24 @@ def _count(block: Values, axis: int) -> Values:
 
 def _sum(block: Values, axis: int) -> Values:
     if block.dtype.kind != "f":
-        return np.asarray(block.sum(axis=axis))
+        return _whole_sum(block, axis)
     total = np.nansum(block, axis=axis, dtype=np.float64)
     return np.where(_count(block, axis) > 0, total, np.nan)
 
 
+def _whole_sum(block: Values, axis: int) -> Values:
+    """Return the sum of whole numbers, which NumPy would let begin anew beyond 64 bits."""
+    total = np.asarray(block.sum(axis=axis))
+    about = block.sum(axis=axis, dtype=np.float64)
+    if (np.abs(about - total.astype(np.float64)) > _HALF_A_WRAP).any():
+        raise _refused(f"a sum does not fit into values of the type {total.dtype}; take the mean")
+    return total
+
+
 def _mean(block: Values, axis: int) -> Values:
-    count = _count(block, axis)
-    return np.asarray(_sum(block, axis) / np.maximum(count, 1))
+    if block.dtype.kind != "f":
+        return np.asarray(block.mean(axis=axis, dtype=np.float64))
+    return np.asarray(_sum(block, axis) / np.maximum(_count(block, axis), 1))
 
 
 def _min(block: Values, axis: int) -> Values:
@@ -81,6 +110,10 @@ def _min(block: Values, axis: int) -> Values:
 
 def _max(block: Values, axis: int) -> Values:
     return np.asarray(np.fmax.reduce(block, axis=axis))
+
+
+def _refused(message: str) -> InvalidInputError:
+    return InvalidInputError(message, kind=ErrorKind.INVALID_ARGUMENT)
 
 
 _KNOWN: dict[str, Reduce] = {

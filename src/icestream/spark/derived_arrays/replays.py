@@ -1,8 +1,9 @@
 """Checks a derived array against its ledger: every pull is computed again, and compared.
 
 A pull is replayed with the declaration that was in force, on the version of the input that it
-used. Which chunks it had to compute must be the same, and so must their digests. At the end the
-chunks in the repository are compared with the last digest that was recorded for each.
+used. It must have computed all chunks that the input asked for, and the digests of all that it
+computed must be the same: it may have made others anew which somebody had changed. At the end
+the chunks in the repository are compared with the last digest that was recorded for each.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zarr
 
-from icestream.errors import NotFoundError
+from icestream.errors import AccessError, IcestreamError, NotFoundError
 from icestream.ingest.array_derivation.declarations import ArrayDerivation, decode_derivation
 from icestream.ingest.array_derivation.ledger_side import derivation_of
 from icestream.ingest.array_derivation.states import DerivationState, decode_state
@@ -25,18 +26,26 @@ from icestream.ledger.chain.layout import block_key
 from icestream.ledger.chain.stored_blocks import StoredBlock
 from icestream.ledger.chain.verification import Problem
 from icestream.ledger.dataset import Dataset
+from icestream.repository.history import SnapshotInfo
 from icestream.repository.repository import Repository
 from icestream.spark.derived_arrays.computing import (
     Chunk,
     Computation,
     Spark,
+    chunk_name,
     compute_chunks,
     digest_of,
 )
+from icestream.spark.derived_arrays.outputs import find_output
 from icestream.spark.derived_arrays.places import ArrayPlaces
 from icestream.spark.derived_arrays.work import plan_work, session_at
 
 _RULE = "chunks-are-what-replays-compute"
+_NOT_REPLAYED = "transaction-is-reproducible"
+_REMEDY = (
+    "a pull computes again what others have changed in the repository, and a pull with --recompute "
+    "everything"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +57,7 @@ class ReplayFault:
     sequence_number: int
     chunk: str | None = None
     reason: str
+    rule: str = _RULE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +69,7 @@ class ReplayReport:
     num_chunks: int
     faults: tuple[ReplayFault, ...] = ()
     skipped: tuple[ReplayFault, ...] = ()
-    """Pulls that cannot be replayed, because the version of their input is gone."""
+    """Pulls that cannot be replayed, because the version of their input has expired."""
 
     @property
     def is_valid(self) -> bool:
@@ -83,15 +93,19 @@ def verify_derived_array(
             this process.
         places: How the repositories are reached, if not by their addresses alone.
 
+    Pulls whose input cannot be read any more, because files of virtual chunks have changed, are
+    faults of their blocks; the others are replayed all the same.
+
     Raises:
         InvalidInputError: The dataset is not one of a derived array.
         NotFoundError: The input is not there.
+        AccessError: There is no consent to read virtual chunks of the input.
     """
     derivation = derivation_of(dataset)
     places = places or ArrayPlaces()
     replay = _Replay(dataset, spark, places.open_input(derivation))
     replay.run()
-    replay.check_stored(places.open_output(derivation))
+    replay.check_stored(derivation, places)
     return ReplayReport(
         num_blocks=replay.num_blocks,
         num_chunks=replay.num_chunks,
@@ -111,6 +125,7 @@ class _Replay:
     num_chunks: int = 0
     faults: list[ReplayFault] = field(default_factory=list)
     skipped: list[ReplayFault] = field(default_factory=list)
+    last_pull: StoredBlock | None = None
     newest: dict[Chunk, tuple[StoredBlock, str]] = field(default_factory=dict)
     """The last digest of each chunk, and the block that has it."""
     computation: Computation | None = None
@@ -141,19 +156,36 @@ class _Replay:
         recorded: Mapping[Chunk, str],
     ) -> None:
         last, state = states
+        self.last_pull, self.computation = block, None
         self.newest |= {chunk: (block, digest) for chunk, digest in recorded.items()}
         try:
             version = self.source.lookup_snapshot(state.input_snapshot)
-            work = plan_work(derivation, self.source, version, last)
         except NotFoundError as error:
             self.skipped.append(_fault(block, None, f"cannot be replayed: {error.message}"))
-            self.computation = None
             return
         self.num_blocks += 1
+        try:
+            self._replay_on(version, block, derivation, last, recorded)
+        except AccessError:  # whoever verifies has to give consent
+            raise
+        except IcestreamError as error:
+            reason = f"cannot be replayed: {error.message}"
+            self.faults.append(_fault(block, None, reason, rule=_NOT_REPLAYED))
+
+    def _replay_on(
+        self,
+        version: SnapshotInfo,
+        block: StoredBlock,
+        derivation: ArrayDerivation,
+        last: DerivationState | None,
+        recorded: Mapping[Chunk, str],
+    ) -> None:
+        work = plan_work(derivation, self.source, version, last)
         self.computation = work.computation
         if last is None or session_at(self.source, last.input_snapshot) is not None:
             planned = {tuple(row) for row in work.chunks.tolist()}
-            self._compare_sets(block, planned, set(recorded))
+            for chunk in sorted(planned - set(recorded)):
+                self.faults.append(_fault(block, chunk, "had to be computed, and is not recorded"))
         again = compute_chunks(work.computation, _index(recorded, work.chunks), self.spark)
         self.num_chunks += len(again.digests)
         for chunk, digest in recorded.items():
@@ -163,26 +195,48 @@ class _Replay:
                 )
                 self.faults.append(_fault(block, chunk, reason))
 
-    def _compare_sets(self, block: StoredBlock, planned: set[Chunk], recorded: set[Chunk]) -> None:
-        for chunk in sorted(planned - recorded):
-            self.faults.append(_fault(block, chunk, "had to be computed, and is not recorded"))
-        for chunk in sorted(recorded - planned):
-            self.faults.append(_fault(block, chunk, "is recorded, and did not have to be computed"))
-
-    def check_stored(self, output: Repository) -> None:
+    def check_stored(self, derivation: ArrayDerivation, places: ArrayPlaces) -> None:
         """Compare the chunks in the repository with the last digest of each."""
-        if self.computation is None:
+        if self.last_pull is None:
             return
-        place = self.computation.derivation.output
-        store = output.readonly_session(place.branch).store
-        array = zarr.open_array(store, path=place.array.strip("/"), mode="r", zarr_format=3)
+        try:
+            output = places.open_output(derivation, create=False)
+            store = output.readonly_session(derivation.output.branch).store
+            array = find_output(store, derivation)
+        except NotFoundError as error:
+            self._miss_output(f"the output is gone: {error.message}")
+            return
+        if array is None:
+            self._miss_output(f"there is no array {derivation.output.array} any more")
+            return
+        expected = self.computation
+        if expected is not None and (array.shape, array.chunks) != (
+            expected.shape,
+            expected.chunks,
+        ):
+            self._miss_output(
+                f"{derivation.output.array} has the shape {array.shape} in chunks of "
+                f"{array.chunks}, not {expected.shape} in chunks of {expected.chunks}"
+            )
+            return
+        self._compare_stored(array)
+
+    def _compare_stored(self, array: "zarr.Array[Any]") -> None:
+        num_chunks = array.cdata_shape
         for chunk, (block, digest) in sorted(self.newest.items()):
-            if not _is_inside(chunk, self.computation.num_chunks):
+            if not _is_inside(chunk, num_chunks):
                 continue  # the array has become shorter
-            found = digest_of(np.asarray(array[self.computation.box(chunk)]))
+            try:
+                found = digest_of(np.asarray(array.get_block_selection(chunk)))
+            except IcestreamError as error:
+                found = f"nothing that can be read ({error.message})"
             if found != digest:
-                reason = f"has the digest {digest}, and in the repository it has {found}"
+                reason = f"has the digest {digest}, and in the repository it has {found}; {_REMEDY}"
                 self.faults.append(_fault(block, chunk, reason))
+
+    def _miss_output(self, reason: str) -> None:
+        if self.last_pull is not None:
+            self.faults.append(_fault(self.last_pull, None, f"{reason}; {_REMEDY}"))
 
 
 def _declared(event: SetTransform) -> ArrayDerivation | None:
@@ -213,23 +267,29 @@ def _index(recorded: Mapping[Chunk, str], like: Any) -> Any:
 
 
 def _is_inside(chunk: Chunk, num_chunks: tuple[int, ...]) -> bool:
-    return all(index < count for index, count in zip(chunk, num_chunks, strict=True))
+    return len(chunk) == len(num_chunks) and all(
+        index < count for index, count in zip(chunk, num_chunks, strict=True)
+    )
 
 
 def _problem(fault: ReplayFault) -> Problem:
     key = block_key(Multihash.parse(fault.block))
+    subject = "" if fault.chunk is None else f"chunk {fault.chunk} "
     return Problem(
         object_key=key,
-        rule=_RULE,
-        message=f"{key}: chunk {fault.chunk} {fault.reason}",
+        rule=fault.rule,
+        message=f"{key}: {subject}{fault.reason}",
         sequence_number=fault.sequence_number,
     )
 
 
-def _fault(block: StoredBlock, chunk: Chunk | None, reason: str) -> ReplayFault:
+def _fault(
+    block: StoredBlock, chunk: Chunk | None, reason: str, *, rule: str = _RULE
+) -> ReplayFault:
     return ReplayFault(
         block=str(block.block_hash),
         sequence_number=block.sequence_number,
-        chunk=None if chunk is None else "/".join(map(str, chunk)),
+        chunk=None if chunk is None else chunk_name(chunk),
         reason=reason,
+        rule=rule,
     )

@@ -1,6 +1,6 @@
 """What a derived array has to do to follow a version of its input."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from icestream.model.chunk_tables import UInt32, dense_index
 from icestream.repository.history import SnapshotInfo
 from icestream.repository.repository import Repository
 from icestream.repository.session import Session
-from icestream.spark.cells.plans import read_cells
 from icestream.spark.derived_arrays.computing import Computation
 from icestream.spark.derived_arrays.inputs import read_input
+from icestream.spark.derived_arrays.outputs import Standing
 from icestream.spark.derived_arrays.plans import chunks_of_groups, chunks_of_inputs, distinct
+from icestream.spark.derived_arrays.standing import OutputVersions
 from icestream.spark.pinned import PinnedRepository
 
 
@@ -30,9 +31,9 @@ class DerivationWork:
     chunks: UInt32
     """Of the output."""
     state: DerivationState
-    is_new: bool
-    """There is no output yet."""
-    is_idle: bool
+    standing: Standing = Standing.NEW
+    """What is at the place of the output."""
+    is_idle: bool = False
     """The output follows the version already."""
 
 
@@ -48,13 +49,40 @@ def plan_work(
     computation = Computation(derivation, PinnedRepository.of(source, session), array)
     state = DerivationState(version.id, array.grouped, declared(derivation))
     chunks = _outdated(computation, source, session, last)
+    return DerivationWork(computation, version, chunks, state)
+
+
+def with_output(
+    work: DerivationWork,
+    source: Repository,
+    last: DerivationState | None,
+    versions: OutputVersions,
+    *,
+    recompute: bool = False,
+) -> DerivationWork:
+    """Return what has to be computed when it is known what became of the output.
+
+    Args:
+        work: What the input asks for.
+        source: The repository of the input.
+        last: What the last pull knew.
+        versions: The output as that pull left it, and as it is.
+        recompute: Whether to make it anew in any case.
+    """
+    computation = work.computation
+    standing = versions.standing(computation, last)
+    if standing is Standing.KEPT and recompute:
+        standing = Standing.LOST
+    if last is None or standing is not Standing.KEPT:
+        everything = dense_index(computation.num_chunks)
+        return replace(work, chunks=everything, standing=standing)
+    chunks = distinct(np.concatenate([work.chunks, versions.touched_chunks(computation)]))
     is_idle = (
-        last is not None
-        and not len(chunks)
-        and len(last.axis) == len(array.grouped)
-        and _has_same_coordinates(computation, source, session, last)
+        not len(chunks)
+        and len(last.axis) == len(computation.array.grouped)
+        and versions.has_coordinates(session_at(source, last.input_snapshot), computation)
     )
-    return DerivationWork(computation, version, chunks, state, last is None, is_idle)
+    return replace(work, chunks=chunks, standing=standing, is_idle=is_idle)
 
 
 def declared(derivation: ArrayDerivation) -> str:
@@ -89,32 +117,6 @@ def _outdated(
         chunk_length=length,
     )
     return distinct(np.concatenate([regrouped, changed]))
-
-
-def _has_same_coordinates(
-    computation: Computation, source: Repository, session: Session, last: DerivationState
-) -> bool:
-    """Tell whether the coordinates that the output has from its input have the same values."""
-    before = session_at(source, last.input_snapshot)
-    if before is None or before.snapshot_id == session.snapshot_id:
-        return before is not None
-    array, is_regrouped = computation.array, computation.derivation.group is not None
-    everything = tuple(range(length) for length in array.shape)
-    copied = [
-        column
-        for number, column in enumerate(array.coordinates)
-        if column.path is not None and not (is_regrouped and number == array.axis)
-    ]
-    try:
-        return all(
-            np.array_equal(
-                read_cells(before.store, column, everything, whole=True),
-                read_cells(session.store, column, everything, whole=True),
-            )
-            for column in copied
-        )
-    except FileNotFoundError:  # the coordinate is new
-        return False
 
 
 def session_at(source: Repository, snapshot_id: str) -> Session | None:

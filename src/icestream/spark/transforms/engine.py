@@ -20,9 +20,15 @@ from icestream.spark.transforms.checkpoints import (
     read_facts,
     unpack_state,
 )
+from icestream.spark.transforms.failure_logs import told_once
 from icestream.spark.transforms.inputs import InputRecords
+from icestream.spark.transforms.output_columns import require_storable
 from icestream.spark.transforms.queries import ENGINE, quoted, run_steps, steps_of
-from icestream.spark.transforms.query_errors import told_by_step, was_raised_by_task
+from icestream.spark.transforms.query_errors import (
+    step_name,
+    told_by_step,
+    was_raised_by_task,
+)
 from icestream.spark.transforms.record_order import in_total_order
 from icestream.spark.transforms.runs import TransformRun
 from icestream.spark.transforms.statefulness import is_repeatable, keeps_order, needs_state
@@ -93,7 +99,7 @@ class SqlEngine:
             return self._run_batch(run, inputs, steps, facts)
         clock = run.plan.watermark
         streams = {given.alias: given.stream(self._session, clock) for given in inputs}
-        rows = run_steps(self._session, streams | self._cells(run), steps)
+        rows = self._output(run, streams, steps)
         if _has_state(run, facts) or _remembers(rows):
             return self._run_stream(run, rows, steps, facts)
         return self._run_batch(run, inputs, steps, facts)
@@ -106,14 +112,20 @@ class SqlEngine:
         facts: EngineFacts,
     ) -> TransformOutput:
         batches = {given.alias: given.batch(self._session) for given in inputs}
-        rows = run_steps(self._session, batches | self._cells(run), steps)
-        with told_by_step(steps):
+        rows = self._output(run, batches, steps)
+        with told_by_step(steps), told_once(self._session):
             table = rows.toArrow()
         ordered = table if keeps_order(rows) else in_total_order(table, run.columns)
         return TransformOutput(rows=ordered, state=facts.encode())
 
-    def _cells(self, run: TransformRun) -> dict[str, DataFrame]:
-        return {name: cells.rows(self._session) for name, cells in run.cells.items()}
+    def _output(
+        self, run: TransformRun, inputs: Mapping[str, DataFrame], steps: Sequence[SqlQueryStep]
+    ) -> DataFrame:
+        """Return what the queries are going to put out, which the dataset can have."""
+        cells = {name: cells.rows(self._session) for name, cells in run.cells.items()}
+        rows = run_steps(self._session, {**inputs, **cells}, steps)
+        require_storable(rows.schema, run.columns, name=step_name(steps, len(steps) - 1))
+        return rows
 
     def _run_stream(
         self,
@@ -126,7 +138,7 @@ class SqlEngine:
             folder = Path(name)
             if run.state is not None and has_state(run.state):
                 unpack_state(run.state, folder)
-            with told_by_step(steps):
+            with told_by_step(steps), told_once(self._session):
                 tables = run_stream(rows, folder)
             state = pack_state(folder, facts)
         table = in_total_order(pa.concat_tables(tables), run.columns)

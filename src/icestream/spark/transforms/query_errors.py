@@ -15,6 +15,8 @@ from icestream.ledger.blocks.transforms import SqlQueryStep
 _PLACE = re.compile(r"line (\d+),? pos(ition)? (\d+)")
 _FRAGMENT = re.compile(r"== SQL .*?\n(.+?)\n *\^", re.DOTALL)
 _OWN_ERROR = re.compile(r"icestream\.errors\.(\w+): (.+)")
+_ADVICE = re.compile(r"\s*(?:If necessary,? set|You can set|Consider setting)\b.*")
+"""What Spark says about its settings, which are fixed here so that replays come out the same."""
 _CLASS = re.compile(r"\[[A-Z_]+(?:\.[A-Z_]+)*\]")
 _HINTS = {
     "UNRESOLVED_COLUMN": "correct the name, or select the column in the step before",
@@ -25,6 +27,11 @@ _HINTS = {
     " inputs",
     "watermark": "state can only be dropped by event time: group by window(event_time, ...), keep"
     " the event time among the columns, or bound a join by it",
+    "without equality predicate": "join inputs ON a column that is the same in both and, so that"
+    " rows need not wait for ever, on a range of event times",
+    "STREAMING_QUERY": "write a subquery over an input as a join: LEFT SEMI JOIN for IN and EXISTS,"
+    " JOIN for a value",
+    "DIVIDE_BY_ZERO": "or leave rows whose divisor is 0 out by a condition",
     "Sorting": "leave ORDER BY out: a transaction orders its records by event time, then by the"
     " other columns",
 }
@@ -54,6 +61,12 @@ def told_by_step(steps: Sequence[SqlQueryStep], number: int | None = None) -> It
         logger.disabled = was_silent
 
 
+def step_name(steps: Sequence[SqlQueryStep], number: int) -> str:
+    """Return what errors call a step: its number, from 1 on, and its alias."""
+    alias = steps[number].alias
+    return f"step {number + 1} ({'the output' if alias is None else repr(alias)})"
+
+
 def was_raised_by_task(error: IcestreamError) -> bool:
     """Tell whether an error comes from Python that ran in a task, as the reading of slices does."""
     return "Traceback (most recent call last)" in str(error.__cause__)
@@ -74,7 +87,7 @@ def _query_error(text: str, steps: Sequence[SqlQueryStep], number: int | None) -
     found = _place_in(text)
     if number is None:
         number = _failing_step(text, steps)
-    step = "the transform" if number is None else f"step {number + 1}{_alias(steps[number])}"
+    step = "the transform" if number is None else step_name(steps, number)
     place = "" if found is None else f" at line {found[0]}, column {found[1]}"
     problem = _short(text)
     hint = next((f"; {hint}" for word, hint in _HINTS.items() if word in problem), "")
@@ -100,10 +113,6 @@ def _failing_step(text: str, steps: Sequence[SqlQueryStep]) -> int | None:
     return next((i for i, step in enumerate(steps) if line in step.query), None)
 
 
-def _alias(step: SqlQueryStep) -> str:
-    return " (the output)" if step.alias is None else f" ({step.alias!r})"
-
-
 def _short(text: str) -> str:
     """Return the sentence of an error: neither plans nor stack traces."""
     text = text.partition(_STREAM_FAILED)[2] or text
@@ -111,4 +120,4 @@ def _short(text: str) -> str:
     sentence = text[start.start() if start else 0 :]
     for end in ("; line ", " SQLSTATE: ", "\n"):
         sentence = sentence.split(end)[0]
-    return sentence.strip().rstrip(".;")
+    return _ADVICE.sub("", sentence).strip().rstrip(".;")

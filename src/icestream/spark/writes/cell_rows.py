@@ -65,8 +65,8 @@ def plan_rows(
 
     Args:
         store: Of the version that is written on.
-        query: The arrays; without an array or variables, all columns but those of dimensions.
-        columns: The names that rows have.
+        query: The arrays; without an array or variables, all columns but coordinates.
+        columns: The names that rows have; coordinates other than those of dimensions are left.
         indexes: The columns of dimensions hold positions, also where there are coordinates.
 
     Raises:
@@ -80,27 +80,26 @@ def plan_rows(
             "name the group or the array with an option"
         )
     grid = find_grid(store, replace(query, array=None, group=query.folder, variables=names))
-    _check_columns(grid, names, columns, are_chosen=query.names is not None)
+    _check_columns(grid, names, columns)
     along = grid.columns[: len(grid.dimensions)]
     coordinates = tuple(None if indexes else _coordinate(store, grid, column) for column in along)
     variables = tuple(_variable(store, column) for column in grid.columns[-len(names) :])
     return RowPlan(grid.dimensions, grid.shape, coordinates, variables)
 
 
-def _check_columns(
-    grid: Grid, names: Sequence[str], columns: Sequence[str], *, are_chosen: bool
-) -> None:
+def _check_columns(grid: Grid, names: Sequence[str], columns: Sequence[str]) -> None:
     wanted = (*grid.dimensions, *names)
     missing = [name for name in wanted if name not in columns]
     if missing:
         raise _refused(
             f"there is no column {missing[0]!r}; cells of this grid have {', '.join(wanted)}"
         )
-    surplus = [name for name in columns if name not in wanted]
-    if surplus and not are_chosen:
+    known = {column.name for column in grid.columns}
+    surplus = [name for name in columns if name not in known]
+    if surplus:
         raise _refused(
-            f"the column {surplus[0]!r} is neither a dimension nor an array of the group; drop it, "
-            "or name the arrays that are written with the option variables"
+            f"the column {surplus[0]!r} is neither a coordinate nor an array that is written "
+            f"({', '.join(names)}); drop it, or correct its name"
         )
 
 

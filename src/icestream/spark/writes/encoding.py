@@ -29,7 +29,8 @@ def encode_values(name: str, values: pa.Array, decoding: Decoding, dtype: np.dty
     Raises:
         InvalidInputError: A value has no stored form; the message says which.
     """
-    native = dtype.newbyteorder("=")
+    # texts of any length have no order of bytes
+    native = dtype if dtype.kind == "T" else dtype.newbyteorder("=")
     absent = values.is_null().to_numpy(zero_copy_only=False)
     if native.kind in "UTS":
         stored = _texts(name, values, native)
@@ -52,9 +53,10 @@ def _with_missing(name: str, stored: Values, absent: Values, decoding: Decoding)
     elif stored.dtype.kind in "fmM":
         substitute = np.nan if stored.dtype.kind == "f" else "NaT"
     else:
+        remedy = "fill them" + ", or give the array one" * (stored.dtype.kind in "iuUT")
         raise _refused(
             f"column {name!r} has nulls, and its array no attribute _FillValue to stand for them; "
-            "fill them, or give the array one"
+            f"{remedy}"
         )
     filled = stored.copy()
     filled[absent] = substitute
@@ -82,29 +84,23 @@ def _numbers(
 
 def _plain_numbers(name: str, values: pa.Array, decoding: Decoding, meant: np.dtype[Any]) -> Values:
     """Return the numbers that a column means, before they are packed."""
-    if decoding.time is not None:
-        return _times(name, values, decoding.time, meant)
     is_packed = decoding.scale is not None or decoding.offset is not None
+    if decoding.time is not None:
+        return _times(name, values, decoding.time, exact=meant.kind != "f" and not is_packed)
     wanted = np.dtype(np.float64) if is_packed or meant.kind == "f" else meant
-    try:
-        plain = values.cast(pa.from_numpy_dtype(wanted), safe=wanted.kind != "f")
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _refused(
-            f"column {name!r} has the type {values.type}, and its array stores {meant}: {error}; "
-            f"{_REMEDY}"
-        ) from error
+    plain = _cast(name, values, pa.from_numpy_dtype(wanted), meant)
     filled = pc.fill_null(plain, wanted.type(0).item())
     return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
-def _times(name: str, values: pa.Array, time: TimeEncoding, meant: np.dtype[Any]) -> Values:
+def _times(name: str, values: pa.Array, time: TimeEncoding, *, exact: bool) -> Values:
     if not pa.types.is_timestamp(values.type):
         raise _refused(
             f"column {name!r} has the type {values.type}, and its array has times; cast it to "
             "timestamp"
         )
     micros = _micros(values, pa.timestamp("us", values.type.tz), MISSING)
-    if meant.kind == "f":
+    if not exact:
         since = np.where(micros == MISSING, 0, micros - time.origin)
         return since / time.micros_per_unit
     try:
@@ -134,16 +130,17 @@ def _texts(name: str, values: pa.Array, dtype: np.dtype[Any]) -> Values:
     if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
         raise _refused(f"column {name!r} has the type {values.type}, and its array stores {dtype}")
     if dtype.kind == "S":
-        plain = pc.fill_null(values.cast(pa.binary()), b"")
-        lengths, longest = pc.binary_length(plain), dtype.itemsize
+        plain, longest = pc.fill_null(values.cast(pa.binary()), b""), dtype.itemsize
     else:
-        plain = pc.fill_null(values.cast(pa.string()), "")
-        lengths, longest = pc.utf8_length(plain), dtype.itemsize // 4
+        plain = pc.fill_null(_cast(name, values, pa.string(), dtype), "")
+        longest = dtype.itemsize // 4
     texts: Values = plain.to_numpy(zero_copy_only=False)
+    stored = texts.astype(dtype)
     if dtype.kind != "T":
-        too_long = lengths.to_numpy() > longest
-        _refuse(name, texts, too_long, f"is longer than the {longest} that {dtype} has")
-    return texts.astype(dtype)
+        is_cut = stored.astype(object) != texts
+        why = f"is longer than the {longest} that {dtype} has, or ends with a zero, which is lost"
+        _refuse(name, texts, is_cut, why)
+    return stored
 
 
 def _datetimes(name: str, values: pa.Array, dtype: np.dtype[Any]) -> Values:
@@ -161,6 +158,17 @@ def _datetimes(name: str, values: pa.Array, dtype: np.dtype[Any]) -> Values:
 def _micros(values: pa.Array, kind: pa.DataType, missing: int) -> Values:
     counted = values.cast(kind, safe=False).view(pa.int64())
     return np.asarray(pc.fill_null(counted, missing).to_numpy(zero_copy_only=False))
+
+
+def _cast(name: str, values: pa.Array, kind: pa.DataType, dtype: np.dtype[Any]) -> pa.Array:
+    try:
+        # floats are rounded, all else is exact
+        return values.cast(kind, safe=not pa.types.is_floating(kind))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _refused(
+            f"column {name!r} has the type {values.type}, and its array stores {dtype}: {error}; "
+            f"{_REMEDY}"
+        ) from error
 
 
 def _refuse(name: str, values: Values, faulty: Values, why: str) -> None:

@@ -30,6 +30,9 @@ def store() -> Store:
         ("waves", (4,), "c16", ["x"]),
         ("square", (2, 2), "i1", ["n", "n"]),
         ("n", (4, 2), "i1", ["x", "n"]),
+        ("case/T", (4,), "f4", ["x"]),
+        ("case/t", (4,), "f4", ["x"]),
+        ("case/Z", (4, 2), "f4", ["x", "z"]),
     ]:
         root.create_array(name, shape=shape, dtype=dtype, dimension_names=dimensions)
     root.create_group("empty")
@@ -48,6 +51,11 @@ def store() -> Store:
         (CellQuery(array="waves"), "'waves' has values of the type complex128"),
         (CellQuery(array="square"), "two dimensions of one name"),
         (CellQuery(array="n"), "'n' would be there twice"),
+        (
+            CellQuery(group="/case", variables=("t", "T")),
+            "'t' and 'T' differ only in case.*option variables",
+        ),
+        (CellQuery(array="/case/Z"), "'z' and 'Z' differ only in case.*rename"),
     ],
 )
 def test_variables_that_are_no_table(store: Store, query: CellQuery, told: str) -> None:
@@ -55,9 +63,14 @@ def test_variables_that_are_no_table(store: Store, query: CellQuery, told: str) 
         plan_cells(store, query)
 
 
+def test_one_of_two_names_that_differ_in_case_is_a_table(store: Store) -> None:
+    assert plan_cells(store, CellQuery(array="/case/T")).schema.names == ["x", "T"]
+
+
 @pytest.mark.parametrize(
     ("selection", "told"),
     [
+        ({"x": True}, "True cannot be compared with the coordinate 'x'"),
         ({"y": 1}, "'y', which is no coordinate of a dimension; those are x"),
         ({"x": "north"}, "'north' cannot be compared with the coordinate 'x'"),
         ({"x": {"above": 1}}, "is not understood"),
@@ -137,6 +150,8 @@ def test_options_are_values_once_they_are_parsed() -> None:
         ("u8", {}, [2**64 - 1], [2**64 - 1]),
         ("?", {}, [True, False], [True, False]),
         ("U3", {}, ["ab", "cde"], ["ab", "cde"]),
+        ("U3", {"_FillValue": "-", "missing_value": ["none"]}, ["ab", "-"], ["ab", None]),
+        (np.dtypes.StringDType(), {"_FillValue": ""}, ["ab", ""], ["ab", None]),
         ("f8", {"units": "days since 2000-01-01", "calendar": "360_day"}, [59.0], [59.0]),
         (
             "i4",
@@ -148,7 +163,7 @@ def test_options_are_values_once_they_are_parsed() -> None:
     ],
 )
 def test_stored_values_become_what_they_stand_for(
-    dtype: str, attributes: dict[str, Any], stored: list[Any], decoded: list[Any]
+    dtype: Any, attributes: dict[str, Any], stored: list[Any], decoded: list[Any]
 ) -> None:
     decoding = decoding_of("a", np.dtype(dtype), attributes)
 

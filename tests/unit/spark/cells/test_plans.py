@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]  # it has no stubs here
 import pyarrow as pa
 import pytest
+import zarr
 from tests.unit.spark.cells.oceans import ocean, write_ocean
 from zarr.abc.store import Store
 
@@ -163,3 +164,30 @@ def test_a_box_of_positions_reads_the_chunks_that_hold_them(
     # 2 * 2 chunks for each of two days; time, lat, area and height are one chunk each
     assert chunk_reads(storage) == 2 * 4 + 4
     assert plan.within({"time": np.array([], np.int64)}).blocks() == []
+
+
+@pytest.mark.parametrize("selection", [None, {"x": [0, 2]}])
+def test_coordinates_with_transposed_dimensions_belong_to_their_cells(
+    selection: dict[str, object] | None,
+) -> None:
+    session = Repository.create(in_memory_storage()).writable_session("main")
+    root = zarr.group(session.store)
+    values = np.arange(24.0).reshape(4, 2, 3)
+    root.create_array(
+        "v",
+        data=values,
+        dimension_names=["t", "y", "x"],
+        attributes={"coordinates": "lat cube odd"},
+        chunks=(1, 2, 2),
+    )
+    root.create_array("lat", data=values[0].T + 100, dimension_names=["x", "y"])
+    root.create_array("cube", data=values.transpose(2, 0, 1) + 200, dimension_names=["x", "t", "y"])
+    root.create_array("odd", data=np.zeros((2, 2)), dimension_names=["y", "y"])
+
+    table = rows(plan_cells(session.store, CellQuery(array="v"), selection), session.store, batch=2)
+
+    assert table.column_names == ["t", "y", "x", "cube", "lat", "v"]
+    assert len(table) == (24 if selection is None else 16)
+    found = table.to_pydict()
+    assert found["cube"] == [value + 200 for value in found["v"]]
+    assert found["lat"] == [value % 6 + 100 for value in found["v"]]
