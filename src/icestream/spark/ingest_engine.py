@@ -6,7 +6,6 @@ they need, credentials among it, travel pickled with the tasks: neither the Spar
 show them.
 """
 
-import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -104,7 +103,7 @@ class SparkEngine:
         self._spark = spark.newSession()  # on the same Spark, and what is set here is ours alone
         for name, value in _SETTINGS.items():
             self._spark.conf.set(name, value)
-        self._environment = TaskEnvironment.of(os.environ)
+        self._environment = TaskEnvironment.of_driver()
 
     def __repr__(self) -> str:
         return f"SparkEngine({self._spark.sparkContext.master})"

@@ -37,6 +37,7 @@ from icestream.spark.arrow_types import (
     spark_schema,
 )
 from icestream.spark.column_names import column
+from icestream.spark.task_environments import TaskEnvironment
 from icestream.storage.protocol import Storage
 
 _ROWS_AT_ONCE = 1 << 16
@@ -88,7 +89,9 @@ def read_slices(
     reading = _Reading(storage, tuple(slices), schema, columns, in_spark_types(fields))
     tasks = min(len(slices), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     numbers = spark.range(0, len(slices), 1, tasks)
-    return numbers.mapInArrow(reading.records, spark_schema(fields))
+    return numbers.mapInArrow(
+        TaskEnvironment.of_driver().around(reading.records), spark_schema(fields)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,8 @@ def write_slice(
     ordered = records.repartition(1).sortWithinPartitions(column(columns.offset))
     # Spark parses the names of columns here, and fails at dots
     numbered = ordered.toDF(*(f"column_{number}" for number in range(len(names))))
-    rows = numbered.mapInArrow(writing.outcomes, f"{_OUTCOME} binary").collect()
+    work = TaskEnvironment.of_driver().around(writing.outcomes)
+    rows = numbered.mapInArrow(work, f"{_OUTCOME} binary").collect()
     for row in rows:
         outcome = pickle.loads(row[_OUTCOME])  # noqa: S301  from our own task
         if isinstance(outcome, InvalidInputError):

@@ -11,6 +11,8 @@ from typing import Self
 
 PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
 """Of the variables that clients of object stores look at, one for each platform."""
+_CREDENTIAL_WORDS = ("ACCOUNT", "CLIENT", "CREDENTIAL", "KEY", "PROFILE", "ROLE", "SECRET", "TOKEN")
+"""Variables with one of them in their names say who asks; others how a store is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +27,29 @@ class TaskEnvironment:
         return cls({name: text for name, text in environment.items() if name.startswith(PREFIXES)})
 
     def apply(self, environment: MutableMapping[str, str]) -> None:
-        """Add the variables of platforms of which a machine knows nothing by itself.
+        """Add the variables of platforms for which a machine has no credentials by itself.
 
-        Where it knows something, that holds: half of one and half of another are no credentials.
+        Where it has some, they hold: half of one and half of another are no credentials. And what
+        it knows by itself of the way to a store, such as certificates, it keeps.
         """
         for prefix in PREFIXES:
-            if not any(name.startswith(prefix) for name in environment):
-                own = {n: text for n, text in self.variables.items() if n.startswith(prefix)}
-                environment.update(own)
+            if any(_is_credential(name, prefix) for name in environment):
+                continue
+            own = {n: text for n, text in self.variables.items() if n.startswith(prefix)}
+            environment.update({**own, **environment})
+
+    @classmethod
+    def of_driver(cls) -> Self:
+        """Return what tasks need of the environment of this process."""
+        return cls.of(os.environ)
 
     def around[T, R](self, work: Callable[[T], R]) -> Callable[[T], R]:
         """Return work that a task does in this environment."""
         return partial(_work_in, self, work) if self.variables else work
+
+
+def _is_credential(name: str, prefix: str) -> bool:
+    return name.startswith(prefix) and any(word in name for word in _CREDENTIAL_WORDS)
 
 
 def _work_in[T, R](environment: TaskEnvironment, work: Callable[[T], R], given: T) -> R:

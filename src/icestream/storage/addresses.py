@@ -3,6 +3,7 @@
 Addresses are values: they pickle, compare and may be shown, and hold no connection.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -107,7 +108,7 @@ class S3Address:
             client_options=client_options(
                 purpose,
                 self.headers,
-                {"allow_http": options.allow_http},
+                {"allow_http": options.allow_http or _is_plain_by_environment(options)},
                 options.network_stream_timeout_seconds,
             ),
             retry_config=retry.client_options(retry=purpose is not Purpose.WRITE_ONCE),
@@ -302,6 +303,8 @@ class HttpAddress:
         )
 
 
+_ALLOW_HTTP = "AWS_ALLOW_HTTP"
+"""As object_store calls it; the options that a client is given here hide it there."""
 _CLIENT_OPTIONS = frozenset(
     {
         "allow_http",
@@ -331,6 +334,12 @@ def split_options(options: Mapping[str, str]) -> tuple[dict[str, Any], dict[str,
     platform = {name: value for name, value in options.items() if name not in _CLIENT_OPTIONS}
     client = {name: value for name, value in options.items() if name in _CLIENT_OPTIONS}
     return platform, client
+
+
+def _is_plain_by_environment(options: S3Options) -> bool:
+    """Tell whether the environment names the endpoint, and allows it to be without encryption."""
+    allowed = os.environ.get(_ALLOW_HTTP, "").lower() in {"true", "1"}
+    return options.endpoint_url is None and allowed
 
 
 def client_options(

@@ -135,6 +135,23 @@ def test_a_store_that_honours_conditions_is_asked_once() -> None:
     assert isinstance(storage, ObjectStorage)
 
 
+def test_the_environment_may_name_a_store_without_encryption(
+    seaweedfs: S3Server, seaweedfs_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", seaweedfs.endpoint_url)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", seaweedfs.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", seaweedfs.secret_access_key)
+
+    with pytest.raises(StorageError):
+        s3_storage(bucket=seaweedfs_bucket, prefix="p").put("a", b"x")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    storage = s3_storage(bucket=seaweedfs_bucket, prefix="p")
+    storage.put("a", b"x")
+
+    assert storage.get("a") == b"x"
+
+
 def _on_fake(url: str) -> Storage:
     return s3_storage(
         bucket="b",

@@ -16,14 +16,21 @@ def test_only_what_stores_need_is_taken():
     assert set(taken) == {*KEYS, "GOOGLE_APPLICATION_CREDENTIALS"}
 
 
-def test_what_a_machine_knows_of_a_platform_is_not_mixed():
-    machine = {"AWS_REGION": "eu-west-1", "HOME": "/home"}
-    TaskEnvironment.of(DRIVER).apply(machine)
+def test_credentials_of_a_machine_are_not_mixed_with_others():
+    machine = {"AWS_PROFILE": "batch", "HOME": "/home"}
+    TaskEnvironment.of(DRIVER | {"AWS_REGION": "eu-west-1"}).apply(machine)
     assert machine == {
-        "AWS_REGION": "eu-west-1",
+        "AWS_PROFILE": "batch",
         "HOME": "/home",
         "GOOGLE_APPLICATION_CREDENTIALS": "/key.json",
     }
+
+
+def test_what_a_machine_knows_of_the_way_to_a_store_it_keeps():
+    machine = {"AWS_CA_BUNDLE": "/own.crt"}
+    driver = {**KEYS, "AWS_CA_BUNDLE": "/driver.crt", "AWS_ENDPOINT_URL": "http://host"}
+    TaskEnvironment.of(driver).apply(machine)
+    assert machine == {**KEYS, "AWS_CA_BUNDLE": "/own.crt", "AWS_ENDPOINT_URL": "http://host"}
 
 
 def test_work_finds_the_variables_in_another_process(monkeypatch: pytest.MonkeyPatch):
