@@ -1,6 +1,8 @@
 """A cube of daily values that grows, and an array of its monthly means."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 import zarr
 
+import icestream as ice
 from icestream.ingest.array_derivation.declarations import ArrayDerivation, ArrayPlace, Period
 from icestream.ingest.array_derivation.ledger_side import create_derived_array
 from icestream.ledger.dataset import Dataset
@@ -38,6 +41,62 @@ class Cube:
     @property
     def workspace(self) -> Workspace:
         return Workspace(local_filesystem_storage(str(self.folder / "ledger")))
+
+    def create_from(
+        self, arrays: Mapping[str, tuple[Any, Sequence[str], Mapping[str, Any]]]
+    ) -> None:
+        """Store arrays, each with its dimensions and attributes."""
+        with self.repository.transaction("main", message="some arrays") as store:
+            root = zarr.open_group(store, mode="a")
+            for name, (values, dimensions, attributes) in arrays.items():
+                root.create_array(
+                    name,
+                    data=np.asarray(values),
+                    dimension_names=dimensions,
+                    attributes=dict(attributes),
+                )
+
+    def create_virtual(self, days: int) -> Repository:
+        """Store a cube of six values for each day, which are in a file of the day."""
+        files = self.folder / "files"
+        files.mkdir()
+        prefix = f"file://{files}/"
+        config = ice.RepositoryConfig()
+        config.set_virtual_chunk_container(
+            ice.VirtualChunkContainer(prefix, ice.local_filesystem_store(str(files)))
+        )
+        repo = Repository.create(
+            local_filesystem_storage(self.address),
+            config,
+            authorize_virtual_chunk_access={prefix: None},
+        )
+        session = repo.writable_session("main")
+        root = zarr.group(session.store)
+        root.create_array(
+            "t",
+            shape=(days, 6),
+            chunks=(1, 6),
+            dtype="<f4",
+            compressors=None,
+            dimension_names=["time", "x"],
+        )
+        time = root.create_array("time", data=np.arange(days), dimension_names=["time"])
+        time.attrs["units"] = "days since 2024-01-10"
+        for day in range(days):
+            self.refer_to(session.store, day, self.write_day(day, day))
+        session.commit("files")
+        return repo
+
+    def write_day(self, day: int, value: float) -> Path:
+        """Write a file with the values of a day."""
+        file = self.folder / "files" / f"{day}.bin"
+        file.write_bytes(np.full(6, value, "<f4").tobytes())
+        return file
+
+    def refer_to(self, store: Any, day: int, file: Path) -> None:
+        """Let the values of a day be those of a file, as it is now."""
+        moment = datetime.fromtimestamp(file.stat().st_mtime + 1, UTC)
+        store.set_virtual_ref(f"t/c/{day}/0", f"file://{file}", 0, 24, checksum=moment)
 
     def create(self, days: int) -> None:
         """Store the first days, packed, with a gap."""
@@ -95,10 +154,14 @@ class Cube:
         found: xr.DataArray = xr.open_zarr(store, consolidated=False, zarr_format=3).load()["t"]
         return found
 
+    @property
+    def derived(self) -> Repository:
+        """The repository of what was derived."""
+        return Repository.open(local_filesystem_storage(str(self.folder / "derived")))
+
     def monthly(self, name: str = "monthly") -> xr.Dataset:
         """Return what was derived."""
-        repo = Repository.open(local_filesystem_storage(str(self.folder / "derived")))
-        store = repo.readonly_session("main").store
+        store = self.derived.readonly_session("main").store
         found: xr.Dataset = xr.open_zarr(
             store, group=name, consolidated=False, zarr_format=3
         ).load()
@@ -130,6 +193,11 @@ def stored_values(days: int) -> npt.NDArray[np.int16]:
 
 def _array(group: zarr.Group, name: str) -> Any:
     return group[name]
+
+
+def failing(block: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
+    """Fail, as functions of people do."""
+    raise ZeroDivisionError(f"{block.ndim} dimensions, and {axis}")
 
 
 def twice_the_largest(block: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:

@@ -1,7 +1,9 @@
 """`icestream dataset pull`, and the replay of `icestream dataset verify`: queries on Spark."""
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +13,7 @@ from icestream.cli.addresses import Target
 from icestream.cli.commands import command, exit_code, new_group
 from icestream.cli.dataset_reports import verified
 from icestream.cli.results import Document, Result
-from icestream.errors import InvalidInputError
+from icestream.errors import AccessError, InvalidInputError
 
 if TYPE_CHECKING:
     from icestream.ledger.chain.planning import UpToDate
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 # What opens datasets is imported by the command: `icestream --help` must be quick.
 
 app = new_group("Bring datasets up to date.")
+
+_CONSENT = re.compile(
+    r"open the repository with authorize_virtual_chunk_access=\{(['\"])(.+?)\1: None\}[^(]*\b"
+)
+"""With the other ways that there are in Python, up to what was being read."""
 
 Master = Annotated[
     str | None,
@@ -56,6 +63,10 @@ def pull(  # noqa: PLR0913  each is a part of the command line
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Pull what the datasets read first.")
     ] = False,
+    recompute: Annotated[
+        bool,
+        typer.Option("--recompute", help="Make the named derived arrays anew, all chunks of them."),
+    ] = False,
     authorize: Authorize = None,
     master: Master = None,
     state_folder: StateFolder = None,
@@ -65,26 +76,63 @@ def pull(  # noqa: PLR0913  each is a part of the command line
 
     engine = sql_engine(master, state_folder)
     from icestream.ingest.array_derivation.ledger_side import ARRAY_ENGINE  # noqa: PLC0415  as above
-    from icestream.spark.transforms.pulling import Pulling  # noqa: PLC0415  loads pyspark
+    from icestream.spark import ArchivePlaces  # noqa: PLC0415  loads pyspark
+    from icestream.spark.transforms.pulling import Pulling  # noqa: PLC0415  as above
 
     workspace = Workspace(target.storage())
     if every == bool(names):
         raise InvalidInputError("name the datasets to pull, or pull --all")
+    if recompute:
+        _require_arrays(workspace, names)
     wanted = names or [str(entry.dataset_id) for entry in workspace.datasets()]
-    others = {ARRAY_ENGINE: _arrays(workspace, master, authorize)}
-    pulling = Pulling(workspace, engine, poll=_poll, others=others)
+    others = {ARRAY_ENGINE: _arrays(workspace, master, authorize, recompute=recompute)}
+    places = ArchivePlaces(authorize=tuple(authorize or ()))
+    pulling = Pulling(workspace, engine, poll=_poll, others=others, places=places)
     return _report(list(pulling.pull(wanted, recursive=recursive)))
 
 
+def _require_arrays(workspace: "Workspace", names: Sequence[str] | None) -> None:
+    from icestream.ingest.array_derivation.ledger_side import is_derived_array  # noqa: PLC0415  loads pyarrow
+
+    if not names:
+        raise InvalidInputError("name the derived arrays to recompute, in place of --all")
+    for name in names:
+        if not is_derived_array(workspace.open(name)):
+            raise InvalidInputError(
+                f"{name} is no derived array, and only those are computed again by --recompute; "
+                "leave the option out"
+            )
+
+
 def _arrays(
-    workspace: "Workspace", master: str | None, authorize: Sequence[str] | None
+    workspace: "Workspace",
+    master: str | None,
+    authorize: Sequence[str] | None,
+    *,
+    recompute: bool,
 ) -> "Advance":
     """Return what brings derived arrays up to date."""
     from icestream.spark import ArrayPlaces, session  # noqa: PLC0415  loads pyspark
     from icestream.spark.derived_arrays.pulling import advance_with  # noqa: PLC0415  as above
 
     places = ArrayPlaces(authorize=tuple(authorize or ()))
-    return advance_with(workspace, lambda: session(master=master), places)
+    advance = advance_with(workspace, lambda: session(master=master), places, recompute=recompute)
+
+    def advance_or_name_option(dataset: "Dataset") -> "tuple[AddedData, ...] | UpToDate":
+        with _naming_option():
+            return advance(dataset)
+
+    return advance_or_name_option
+
+
+@contextmanager
+def _naming_option() -> Iterator[None]:
+    """Let errors about consent name the option of the command, not an argument of Python."""
+    try:
+        yield
+    except AccessError as error:
+        told = _CONSENT.sub(r"give the option --authorize \2", error.message)
+        raise AccessError(told, kind=error.kind) from error
 
 
 def sql_engine(master: str | None, state_folder: str | None = None) -> "LazySqlEngine":
@@ -122,6 +170,7 @@ def replayed(
         return verified(report)
     engine = sql_engine(master)
     from icestream.ingest.array_derivation.ledger_side import is_derived_array  # noqa: PLC0415  as above
+    from icestream.spark import ArchivePlaces  # noqa: PLC0415  as above
     from icestream.spark.transforms.replaying import consumed_ids, replay  # noqa: PLC0415  as above
 
     dataset = workspace.open(name)
@@ -133,7 +182,8 @@ def replayed(
         for entry in workspace.datasets()
         if entry.dataset_id in consumed
     ]
-    found = replay(dataset, inputs, engine)
+    places = ArchivePlaces(authorize=tuple(authorize or ()))
+    found = replay(dataset, inputs, engine, places=places)
     return _with_counts(
         verified(report.with_problems(found.problems)), found.replayed, found.skipped
     )
@@ -148,7 +198,8 @@ def _replayed_array(
     from icestream.spark import ArrayPlaces, session, verify_derived_array  # noqa: PLC0415  loads pyspark
 
     places = ArrayPlaces(authorize=tuple(authorize or ()))
-    found = verify_derived_array(dataset, lambda: session(master=master), places=places)
+    with _naming_option():
+        found = verify_derived_array(dataset, lambda: session(master=master), places=places)
     return _with_counts(
         verified(report.with_problems(found.problems)), found.num_blocks, len(found.skipped)
     )

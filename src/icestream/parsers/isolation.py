@@ -20,6 +20,7 @@ from icestream.parsers.file_contents import Loading
 from icestream.parsers.scanned_files import ScannedFile
 from icestream.parsers.scanning import AUTO, AnyParser, scan_file
 from icestream.parsers.source_files import ChecksumChoice, FindObject
+from icestream.storage.environments import store_variables
 
 _FILES_PER_WORKER = 1000
 """After so many files a worker is replaced: libraries leak."""
@@ -100,11 +101,16 @@ class ScanWorkers:
         with self._lock:
             if self._process != os.getpid():
                 self._process, self._idle = os.getpid(), []
-            for worker in self._idle:
-                if worker.memory_bytes == memory_bytes:
-                    self._idle.remove(worker)
-                    return worker
-        return _Worker.start(memory_bytes)
+            # credentials of the environment are those of when a process was started
+            current = store_variables(os.environ)
+            outdated = [worker for worker in self._idle if worker.environment != current]
+            self._idle = [worker for worker in self._idle if worker not in outdated]
+            found = next((each for each in self._idle if each.memory_bytes == memory_bytes), None)
+            if found is not None:
+                self._idle.remove(found)
+        for worker in outdated:
+            worker.kill()
+        return found or _Worker.start(memory_bytes, current)
 
     def _give_back(self, worker: "_Worker") -> None:
         with self._lock:
@@ -120,12 +126,13 @@ class _Worker:
     last_words: Path
     """Where it writes what it would say on the terminal."""
     memory_bytes: int | None
+    environment: Mapping[str, str] = field(repr=False)
     files: int = field(default=0)
     settings: Mapping[str, Any] | None = None
     """Those that it has: sent once, so that its clients and connections last for many files."""
 
     @classmethod
-    def start(cls, memory_bytes: int | None) -> Self:
+    def start(cls, memory_bytes: int | None, environment: Mapping[str, str]) -> Self:
         """Start a process; nothing is forked from this one, whose threads may hold locks."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
@@ -134,7 +141,7 @@ class _Worker:
         process = context.Process(target=_serve, args=(theirs, words, memory_bytes), daemon=True)
         process.start()
         theirs.close()
-        worker = cls(process, ours, Path(words), memory_bytes)
+        worker = cls(process, ours, Path(words), memory_bytes, environment)
         worker.await_start()
         return worker
 

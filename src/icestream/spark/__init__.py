@@ -13,10 +13,12 @@ from icestream.spark.ingest_engine import SparkEngine
 from icestream.spark.pinned import VersionName
 from icestream.spark.preprocessing import sql_preprocess
 from icestream.spark.sessions import session
+from icestream.spark.transforms.archive_places import ArchivePlaces
 from icestream.spark.writes.jobs import write_array, write_references
 from icestream.spark.writes.targets import CommitWords
 
 __all__ = [
+    "ArchivePlaces",
     "ArrayDerivation",
     "ArrayPlace",
     "ArrayPlaces",

@@ -7,12 +7,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icestream.repository.repository import Repository
 from icestream.spark.arrow_types import spark_schema
-from icestream.spark.cells.blocks import Block, Positions
+from icestream.spark.cells.blocks import Block, Positions, projected
 from icestream.spark.cells.grids import CellQuery
 from icestream.spark.cells.plans import ROWS_PER_BLOCK, CellPlan, plan_cells
 from icestream.spark.cells.selections import Selection
 from icestream.spark.data_source import Batches, CellRows
 from icestream.spark.pinned import PinnedRepository, VersionName
+from icestream.spark.task_environments import TaskEnvironment
 
 
 def read_array(
@@ -60,7 +61,8 @@ def read_boxes(
         spark: The session.
         repo: Where executors reach it.
         query: Variables of one grid.
-        boxes: Ascending positions by the names of dimensions; of other dimensions all.
+        boxes: Ascending positions by the names of dimensions; of other dimensions all. Without
+            any cell in two of them.
         version: Of the repository.
 
     Raises:
@@ -69,7 +71,8 @@ def read_boxes(
     """
     session = version.session(repo)
     plan = plan_cells(session.store, query)
-    blocks = [block for box in boxes for block in plan.within(box).blocks()]
+    own = projected(boxes, plan.grid.dimensions)
+    blocks = [block for box in own for block in plan.within(box).blocks()]
     return _frame(spark, PinnedRepository.of(repo, session), plan, blocks)
 
 
@@ -81,7 +84,8 @@ def _frame(
     if not blocks:
         return spark.createDataFrame(rows.schema.empty_table(), schema)
     numbers = spark.range(0, len(blocks), 1, len(blocks))
-    return numbers.mapInArrow(_Reading(rows, blocks).cells, schema)
+    work = TaskEnvironment.of_driver().around(_Reading(rows, blocks).cells)
+    return numbers.mapInArrow(work, schema)
 
 
 @dataclass(frozen=True, slots=True)

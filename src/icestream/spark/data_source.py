@@ -9,6 +9,7 @@ next query on the same DataFrame, which then misses rows. Conditions are given a
 `select`, for one DataFrame; a WHERE clause on top is applied by Spark as ever.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -35,6 +36,7 @@ from icestream.spark.metadata_tables import (
 )
 from icestream.spark.options import SourceOptions, parse_options
 from icestream.spark.pinned import PinnedRepository
+from icestream.spark.task_environments import TaskEnvironment
 from icestream.spark.writes.writers import make_writer
 from icestream.storage.protocol import Storage
 
@@ -175,6 +177,7 @@ class IcestreamReader(DataSourceReader):
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
+        self._environment = TaskEnvironment.of_driver()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return a partition for each part; Spark asks for a list."""
@@ -182,6 +185,7 @@ class IcestreamReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Batches:
         """Yield the rows of a part."""
+        self._environment.apply(os.environ)
         return iter(()) if isinstance(partition, _Nothing) else self._rows.read(partition.value)
 
 

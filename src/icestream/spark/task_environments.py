@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
-PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
-"""Of the variables that clients of object stores look at, one for each platform."""
+from icestream.storage.environments import PREFIXES, store_variables
+
 _CREDENTIAL_WORDS = ("ACCOUNT", "CLIENT", "CREDENTIAL", "KEY", "PROFILE", "ROLE", "SECRET", "TOKEN")
 """Variables with one of them in their names say who asks; others how a store is reached."""
 
@@ -24,7 +24,7 @@ class TaskEnvironment:
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Self:
         """Return what stores need of an environment."""
-        return cls({name: text for name, text in environment.items() if name.startswith(PREFIXES)})
+        return cls(store_variables(environment))
 
     def apply(self, environment: MutableMapping[str, str]) -> None:
         """Add the variables of platforms for which a machine has no credentials by itself.

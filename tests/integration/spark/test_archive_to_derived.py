@@ -1,6 +1,7 @@
 """From files to derived data by commands alone: ingest, derive, verify, see where it is from."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,13 @@ from tests.ingested_archives import opened
 from typer.testing import CliRunner
 
 from icestream.cli.main import app
+from icestream.ingest.declaration.archives import Archive
 from icestream.ingest.declaration.documents import encode_archive
+from icestream.ingest.declaration.source_places import SourcePlace
 from icestream.ledger import Workspace
 from icestream.repository.repository import Repository
-from icestream.storage import local_filesystem_storage
+from icestream.storage import Storage, local_filesystem_storage, s3_storage
+from icestream.testing.servers import S3Server
 
 DEFINITIONS = """
 kind: DatasetSnapshot
@@ -53,66 +57,67 @@ content:
 """
 MONTHLY = """
 name: monthly
-input: {{repository: {folder}/repo, array: /sst}}
-output: {{repository: {folder}/means, array: /monthly/sst}}
+input: {{repository: "{place}/repo", array: /sst}}
+output: {{repository: "{place}/means", array: /monthly/sst}}
 along: time
 group: month
 """
 
 
 class Commands:
-    """Runs commands in a folder, and fails where they do."""
+    """Runs commands on a place, and fails where they do."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.ledger = f"{folder}/repo.ledger"
+    def __init__(self, folder: Path, place: str, *authorize: str) -> None:
+        self.ledger = f"{place}/repo.ledger"
+        self.places = authorize
         self.declaration = folder / "sst.yaml"
-        self.files = f"file://{folder}/files/"
+        self.definitions = folder / "definitions.yaml"
+        self.definitions.write_text(DEFINITIONS.format(folder=folder))
+        self.monthly = folder / "monthly.yaml"
+        self.monthly.write_text(MONTHLY.format(place=place))
 
     def __call__(self, *words: str, exit_code: int = 0, **options: Any) -> Any:
         done = CliRunner().invoke(app, [*words, "-o", "json"], **options)
         assert done.exit_code == exit_code, done.output
         return json.loads(done.stdout)
 
-    def ingest(self) -> None:
+    def ingest(self, archive: Archive) -> None:
+        self.declaration.write_bytes(encode_archive(archive))
         self("archive", "run", str(self.declaration), "--master", "local[2]")
 
+    def derive(self) -> None:
+        self("dataset", "create", self.ledger, str(self.definitions))
+        self("dataset", "create-array", self.ledger, str(self.monthly))
+
+    def _authorize(self) -> Iterator[str]:
+        for place in self.places:
+            yield from ("--authorize", place)
+
     def replay(self, name: str, **options: Any) -> Any:
-        words = ("dataset", "verify", self.ledger, name, "--replay", "--authorize", self.files)
+        words = ("dataset", "verify", self.ledger, name, "--replay", *self._authorize())
         return self(*words, **options)
 
     def pull(self) -> dict[str, str]:
-        rows = self("dataset", "pull", self.ledger, "--all", "--authorize", self.files)
+        rows = self("dataset", "pull", self.ledger, "--all", *self._authorize())
         return {row["name"]: row["status"] for row in rows}
 
 
-@pytest.fixture
-def commands(tmp_path: Path) -> Commands:
-    """Three days at the end of a month, ingested; and what is to be derived of them."""
-    found = Commands(tmp_path)
-    write_days(tmp_path / "files", range(8, 11))
-    archive = daily_archive(tmp_path / "files", tmp_path / "repo")
-    found.declaration.write_bytes(encode_archive(archive))
-    found.ingest()
-    definitions, monthly = (text.format(folder=tmp_path) for text in (DEFINITIONS, MONTHLY))
-    found("dataset", "create", found.ledger, "-", input=definitions)
-    (tmp_path / "monthly.yaml").write_text(monthly)
-    found("dataset", "create-array", found.ledger, str(tmp_path / "monthly.yaml"))
-    (tmp_path / "stations-1.csv").write_text("station,lat\nkyiv,50.4\n")
-    return found
-
-
 @pytest.mark.usefixtures("spark")
-def test_an_archive_and_all_that_is_derived_from_it_follow_its_files(
-    commands: Commands, tmp_path: Path
-) -> None:
+def test_an_archive_and_all_that_is_derived_from_it_follow_its_files(tmp_path: Path) -> None:
+    commands = Commands(tmp_path, str(tmp_path), f"file://{tmp_path}/files/")
+    archive = daily_archive(tmp_path / "files", tmp_path / "repo")
+    write_days(tmp_path / "files", range(8, 11))
+    (tmp_path / "stations-1.csv").write_text("station,lat\nkyiv,50.4\n")
+    commands.ingest(archive)
+    commands.derive()
+
     first = commands.pull()
     idle = commands.pull()
     replays = [commands.replay(name) for name in ("daily", "monthly")]
     write_days(tmp_path / "files", [7, 11])  # before all others, and behind them
     change_day(tmp_path / "files", 9)
     (tmp_path / "stations-2.csv").write_text("station,lat\nodesa,46.5\n")
-    commands.ingest()
+    commands.ingest(archive)
     second = commands.pull()
 
     derived = ("daily", "stations", "monthly")
@@ -120,8 +125,11 @@ def test_an_archive_and_all_that_is_derived_from_it_follow_its_files(
     assert {idle[name] for name in derived} == {"up to date"}
     assert [second[name] for name in derived] == ["updated"] * 3
     truth = opened_files(path_of(tmp_path / "files", number) for number in range(7, 12))
-    assert_daily_rows(commands.ledger, truth)
-    assert_monthly_means(tmp_path / "means", truth)
+    workspace = Workspace(local_filesystem_storage(commands.ledger))
+    assert_daily_rows(workspace, truth)
+    assert_monthly_means(local_filesystem_storage(str(tmp_path / "means")), truth)
+    stations = workspace.open("stations").to_arrow()
+    assert stations.column("station").to_pylist() == ["kyiv", "odesa"]
     assert [(each["replayed"], each["problems"]) for each in replays] == [(1, [])] * 2
     # of the changed file only the newest bytes are there
     (problem,) = commands.replay("daily", exit_code=6)["problems"]
@@ -130,9 +138,8 @@ def test_an_archive_and_all_that_is_derived_from_it_follow_its_files(
     assert all(name in shown for name in ("sst.inventory", "sst.ingest", "daily"))
 
 
-def assert_daily_rows(ledger: str, truth: xr.Dataset) -> None:
+def assert_daily_rows(workspace: Workspace, truth: xr.Dataset) -> None:
     """Each transaction has the cells of its files, wherever these lie by now."""
-    workspace = Workspace(local_filesystem_storage(ledger))
     rows = workspace.open("daily").to_arrow().to_pandas()
     days = rows["event_time"].dt.day.tolist()
     count = len(days) // 6
@@ -141,10 +148,54 @@ def assert_daily_rows(ledger: str, truth: xr.Dataset) -> None:
     newest = rows.drop_duplicates(["event_time", "lat", "lon"], keep="last")
     ordered = newest.sort_values(["event_time", "lat", "lon"])["sst"]
     np.testing.assert_allclose(ordered, kept.to_series().dropna())
-    assert workspace.open("stations").to_arrow().column("station").to_pylist() == ["kyiv", "odesa"]
 
 
-def assert_monthly_means(address: Path, truth: xr.Dataset) -> None:
-    store = Repository.open(local_filesystem_storage(str(address))).readonly_session("main").store
-    found = opened(store, group="monthly")["sst"]
+def assert_monthly_means(storage: Storage, truth: xr.Dataset) -> None:
+    found = opened(Repository.open(storage).readonly_session("main").store, group="monthly")["sst"]
     np.testing.assert_allclose(found, truth["sst"].groupby("time.month").mean())
+
+
+@pytest.mark.server
+@pytest.mark.usefixtures("spark")
+def test_files_repositories_and_the_ledger_may_be_on_s3(
+    tmp_path: Path, seaweedfs: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers of Spark have been started before, and do not inherit the environment."""
+    bucket = seaweedfs.new_bucket()
+    arguments = {**seaweedfs.storage_arguments(), "bucket": bucket}
+    for name, text in {
+        "AWS_ACCESS_KEY_ID": seaweedfs.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": seaweedfs.secret_access_key,
+        "AWS_ENDPOINT_URL": seaweedfs.endpoint_url,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, text)
+    paths = write_days(tmp_path / "files", range(8, 12))
+    for path in paths:
+        s3_storage(**arguments, prefix="files").put(path.name, path.read_bytes())
+    access = SourcePlace(
+        prefix=f"s3://{bucket}/",
+        platform="s3_compatible",
+        endpoint_url=seaweedfs.endpoint_url,
+        allow_http=True,
+        region="us-east-1",
+        force_path_style=True,
+    )
+    commands = Commands(tmp_path, f"s3://{bucket}", f"s3://{bucket}/files/", seaweedfs.endpoint_url)
+    archive = daily_archive(
+        tmp_path, f"s3://{bucket}/repo", sources=(f"s3://{bucket}/files/*.nc",), access=(access,)
+    )
+    commands.ingest(archive)
+    commands.derive()
+
+    pulled = commands.pull()
+    replayed = commands.replay("daily")
+
+    truth = opened_files(paths)
+    rows = Workspace(s3_storage(**arguments, prefix="repo.ledger")).open("daily").to_arrow()
+    kept = truth["sst"].where((truth["lat"] > 60) & (truth["lon"] > 300), drop=True)
+    assert (pulled["daily"], pulled["monthly"]) == ("updated", "updated")
+    np.testing.assert_allclose(rows.column("sst"), kept.to_series().dropna())
+    assert (replayed["replayed"], replayed["problems"]) == (1, [])
+    assert_monthly_means(s3_storage(**arguments, prefix="means"), truth)

@@ -276,3 +276,38 @@ def test_types_of_columns_follow_those_of_arrays(spark: SparkSession, tmp_path: 
         (2.0, 1, False, "é"),
     ]
     assert [row["when"] is None for row in rows] == [False, True]
+
+
+def test_columns_that_sql_cannot_tell_apart_are_told_when_they_are_loaded(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place = tmp_path / "case"
+    repo = Repository.create(local_filesystem_storage(str(place)))
+    with repo.transaction("main", message="case") as store:
+        root = zarr.group(store)
+        for name in ("T", "t"):
+            root.create_array(name, data=np.arange(3), dimension_names=["x"])
+
+    with pytest.raises(AnalysisException, match="'T' and 't' differ only in case"):
+        load(spark, place)
+    assert load(spark, place, variables="t").columns == ["x", "t"]
+
+
+def test_the_text_of_a_selection_reaches_whole_numbers_as_they_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    cell = 617700169958293504
+    place = tmp_path / "hexagons"
+    repo = Repository.create(local_filesystem_storage(str(place)))
+    with repo.transaction("main", message="hexagons") as store:
+        root = zarr.group(store)
+        numbers = np.array([cell - 1, cell, cell + 1], "u8")
+        root.create_array("h3", data=numbers, dimension_names=["h3"])
+        root.create_array("v", data=np.arange(3), dimension_names=["h3"])
+
+    chosen = load(spark, place, select=f'{{"h3": {cell}}}').collect()
+    (given,) = chosen
+    again = read_array(spark, repo, "/v", sel={"h3": given.h3}).collect()
+
+    assert [(int(row.h3), row.v) for row in chosen] == [(cell, 1)]
+    assert again == chosen

@@ -25,6 +25,7 @@ from icestream.ledger import Dataset, UpToDate, Workspace
 from icestream.ledger.chain.layout import checkpoint_key
 from icestream.spark.transforms.checkpoints import has_state, read_facts
 from icestream.spark.transforms.engine import SqlEngine
+from icestream.spark.transforms.replaying import replay
 from icestream.spark.transforms.transactions import load_state, transform
 
 HOURLY = """
@@ -192,6 +193,42 @@ def test_what_came_before_is_not_let_through_again(
     assert [time for (time,) in rows_of(distinct, "event_time")] == [
         minute(number) for number in (1, 2, 3, 4)
     ]
+
+
+def test_repetitions_with_the_time_of_their_original_are_dropped_however_records_are_cut(
+    engine: SqlEngine, workspace: Workspace, source: Dataset
+) -> None:
+    query = set_transform(
+        ("unique", "deduplicate readings by event_time, sensor"),
+        "select event_time, sensor, value from unique",
+    )
+    often = derive(workspace, "often", query)
+    run(engine, often, source, [1, 2, 2], [3, 2], [5, 4, 4])
+    once = derive(workspace, "once", query)
+
+    transform(once, [source], engine)
+
+    assert [value for (value,) in rows_of(often, "value")] == [1, 2, 3, 4, 5]
+    assert rows_of(once, "event_time", "value") == rows_of(often, "event_time", "value")
+
+
+def test_keys_without_a_time_are_forgotten_between_transactions_and_the_same_in_a_replay(
+    engine: SqlEngine, workspace: Workspace, source: Dataset
+) -> None:
+    query = set_transform(
+        ("unique", "deduplicate readings by sensor"),
+        "select event_time, sensor, value from unique",
+    )
+    often = derive(workspace, "often", query)
+    run(engine, often, source, [1, 2], [3], [4, 5])
+    once = derive(workspace, "once", query)
+
+    transform(once, [source], engine)
+
+    assert [value for (value,) in rows_of(often, "value")] == [1, 3, 4]
+    assert [value for (value,) in rows_of(once, "value")] == [1]
+    for derived in (often, once):
+        assert replay(derived, [source], engine).problems == ()
 
 
 def test_streams_are_joined_across_transactions(

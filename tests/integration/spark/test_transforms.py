@@ -219,8 +219,8 @@ def test_system_columns_have_the_names_of_the_dataset(
             ["select event_time, lag(value) over (order by event_time) as l from readings"],
             "rows of later transactions",
         ),
-        (["drop table readings"], "step 1 is no query.*not DROP"),
-        (["set spark.sql.ansi.enabled = false"], "step 1 is no query"),
+        (["drop table readings"], r"step 1 \(the output\) is no query.*not DROP"),
+        (["set spark.sql.ansi.enabled = false"], r"step 1 \(the output\) is no query"),
         (["select * from json.`/etc/passwd`"], "fails"),
         (["select value from readings"], "no column 'event_time'"),
         (["select * from readings"], "system columns offset, system_time"),
@@ -269,6 +269,12 @@ def test_a_query_that_changes_the_columns_is_told_the_way_out(
 
     with pytest.raises(InvalidInputError, match=r"unknown column 'value'|missing column.*reset"):
         transform(derived, [source], engine)
+    as_text = DOUBLED.replace("value * 2", "cast(value * 2 as string)")
+    derived.append(set_transform(as_text, inputs=reference))
+    with pytest.raises(
+        InvalidInputError, match=r"type STRING, not BIGINT.*cast\(\.\.\. as \.\.\.\)"
+    ):
+        transform(derived, [source], engine)
 
     derived.append(set_transform(DOUBLED.replace("value % 2 = 0", "true"), inputs=reference))
     assert added(transform(derived, [source], engine)).record_count == 1
@@ -283,7 +289,7 @@ def test_an_input_that_diverged_is_told_with_the_way_out(
     source.compact()
     source.add_data(readings([10]))
 
-    with pytest.raises(DivergedInputError, match="keep_metadata_only"):
+    with pytest.raises(DivergedInputError, match=r"input readings diverged.*keep-metadata-only"):
         transform(derived, [source], engine)
 
     derived.keep_metadata_only()

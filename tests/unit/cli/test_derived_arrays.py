@@ -52,6 +52,51 @@ group: month
 
     assert tampered.exit_code == 6
     assert "chunk 0/0/0" in tampered.stdout
+    assert "--recompute" in tampered.stdout
+
+    mended = run("dataset", "pull", ledger, "monthly", "-o", "json")
+    recomputed = run("dataset", "pull", ledger, "monthly", "--recompute", "-o", "json")
+
+    assert [each["records"] for each in mended.data] == [1]
+    assert [each["records"] for each in recomputed.data] == [12]
+    assert run("dataset", "verify", ledger, "monthly", "--replay").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["monthly.versions"], "monthly.versions is no derived array"),
+        (["--all"], "name the derived arrays to recompute"),
+    ],
+)
+def test_only_derived_arrays_are_recomputed(
+    run: Callable[..., Any], cube: Cube, names: list[str], told: str
+) -> None:
+    cube.derive()
+
+    refused = run("dataset", "pull", str(cube.folder / "ledger"), *names, "--recompute")
+
+    assert refused.exit_code == 2
+    assert told in refused.stderr
+
+
+def test_virtual_chunks_that_may_not_be_read_are_told_with_the_option(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    cube = Cube(tmp_path)
+    cube.create_virtual(40)
+    cube.derive()
+    ledger, option = str(tmp_path / "ledger"), f"--authorize file://{tmp_path}/files/"
+
+    refused = run("dataset", "pull", ledger, "monthly")
+    pulled = run("dataset", "pull", ledger, "monthly", *option.split())
+    not_verified = run("dataset", "verify", ledger, "monthly", "--replay")
+
+    assert pulled.exit_code == 0, pulled.stderr
+    for each in (refused, not_verified):
+        assert each.exit_code == 5
+        assert f"give the option {option}" in " ".join(each.stderr.split())
+        assert "authorize_virtual_chunk_access" not in each.stderr
 
 
 def test_a_declaration_with_faults_creates_nothing(run: Callable[..., Any], cube: Cube) -> None:

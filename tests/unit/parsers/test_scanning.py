@@ -289,6 +289,21 @@ def test_signals_to_stop_the_program_cost_no_file(path: Path, broken: str) -> No
     assert scan_file_isolated(str(path), parser=parser).arrays.keys() >= {"/sst"}
 
 
+def test_a_child_process_has_the_credentials_of_now(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = isolation.ScanWorkers()
+    started: list[int] = []
+    for key in ("first", "first", "second"):
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key)
+        workers.scan(str(path), {}, ScanLimits())
+        started += [worker.process.pid for worker in workers._idle]
+    workers.close()
+
+    assert len(started) == 3
+    assert started[0] == started[1] != started[2]
+
+
 def test_errors_of_a_child_process_are_those_of_a_scan(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         scan_file_isolated(str(tmp_path / "missing.nc"))

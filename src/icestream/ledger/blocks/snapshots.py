@@ -116,7 +116,10 @@ def _resolve_inputs(
     found = {given.dataset_ref: _resolve_ref(given.dataset_ref, resolve) for given in inputs}
     missing = [ref for ref, dataset_id in found.items() if dataset_id is None]
     if missing:
-        raise InvalidInputError(f"inputs of a transform do not exist: {', '.join(missing)}")
+        raise InvalidInputError(
+            f"inputs of a transform do not exist: {', '.join(missing)}; create them first, or put"
+            " their definitions into the same file"
+        )
     return tuple(
         TransformInput(
             dataset_ref=str(found[given.dataset_ref]),

@@ -16,25 +16,38 @@ from icestream.ledger.chain.stored_blocks import StoredBlock
 
 
 def blocks_between(
-    store: BlockStore, dataset_id: DatasetId, previous: Multihash | None, last: StoredBlock
+    store: BlockStore,
+    dataset_id: DatasetId,
+    previous: Multihash | None,
+    last: StoredBlock,
+    *,
+    alias: str | None = None,
 ) -> list[StoredBlock]:
     """Return the blocks `(previous, last]` of an input, oldest first.
 
     The number of reads grows with these blocks alone, also if the input diverged: where it is not
     met at once, `previous` is read to know how far down it would have to be.
 
+    Args:
+        store: The blocks of the input.
+        dataset_id: Who the input is.
+        previous: The block that was consumed last; None if there is none.
+        last: The block to be consumed.
+        alias: What queries call the input, for errors; its id, if None.
+
     Raises:
         DivergedInputError: `previous` is not on the chain that leads to `last`.
     """
     if last.block_hash == previous:
         return []
+    diverged = _diverged(dataset_id, alias, previous)
     found = [last]
     lowest: int | None = None
     while (before := found[-1].block.prev_block_hash) != previous:
         if lowest is None:
-            lowest = _number_of(store, dataset_id, previous)
+            lowest = _number_of(store, previous, diverged)
         if before is None or found[-1].sequence_number <= lowest + 1:
-            raise _diverged(dataset_id, previous)
+            raise diverged
         found.append(store.load(before))
     return found[::-1]
 
@@ -71,20 +84,23 @@ def check_consumed(store: BlockStore, entry: ExecuteTransformInput) -> None:
         raise _not_consumable("consumed-records-exist", entry, problem)
 
 
-def _number_of(store: BlockStore, dataset_id: DatasetId, previous: Multihash | None) -> int:
+def _number_of(store: BlockStore, previous: Multihash | None, diverged: DivergedInputError) -> int:
     if previous is None:
         return -1
     try:
         return store.load(previous).sequence_number
     except IntegrityError as error:
-        raise _diverged(dataset_id, previous) from error
+        raise diverged from error
 
 
-def _diverged(dataset_id: DatasetId, block: Multihash | None) -> DivergedInputError:
+def _diverged(
+    dataset_id: DatasetId, alias: str | None, block: Multihash | None
+) -> DivergedInputError:
     return DivergedInputError(
-        f"input {dataset_id} diverged: block {block}, up to which it was consumed, is not on its"
-        " chain; it was compacted or reset since. Reset the derivative dataset to its metadata"
-        " (keep_metadata_only) and transform again from the start",
+        f"input {alias or dataset_id} diverged: block {block}, up to which it was consumed, is not"
+        " on its chain; it was compacted or reset since. Drop the data of the dataset that reads it"
+        " (`icestream dataset compact W NAME --keep-metadata-only`, in Python keep_metadata_only)"
+        " and pull from the start",
         dataset_id=str(dataset_id),
         block=str(block),
     )

@@ -120,17 +120,21 @@ def plan_transform(
             may have reasons of its own.
 
     Raises:
-        InvalidInputError: The dataset has no transform.
+        InvalidInputError: The dataset has no transform, or reads itself.
         NotFoundError: An input is not among those given.
         DivergedInputError: An input does not have the block any more that was consumed last.
     """
     state = derivative.state
     if state.transform is None:
         raise InvalidInputError(f"{derivative!r} has no SetTransform: it is no derivative dataset")
+    _refuse_self(state.transform, state.dataset_id)
     chains = _matched(state.transform, inputs)
     for entry, chain in chains:
         if chain.state.schema is None:
-            return UpToDate(f"input {entry.dataset_ref} has no schema yet")
+            return UpToDate(
+                f"input {_alias_of(entry)} has no schema yet, which its first records bring: add"
+                " data to it, or pull it first (`icestream dataset pull W NAME --recursive`)"
+            )
     last = progress(state)
     plans = tuple(_plan_input(entry, chain, last) for entry, chain in chains)
     if needs_news and state.schema is not None and not any(plan.has_news for plan in plans):
@@ -173,13 +177,28 @@ def output_watermark(
     return min(known) if previous is None else max(previous, min(known))
 
 
+def _refuse_self(transform: SetTransform, dataset_id: DatasetId) -> None:
+    own = [_alias_of(entry) for entry in transform.inputs if input_id(entry) == dataset_id]
+    if own:
+        raise InvalidInputError(
+            f"the dataset reads itself, as input {', '.join(own)}, so there will never be anything"
+            " to read: update its definition with another input (`icestream dataset update`)"
+        )
+
+
 def _matched(
     transform: SetTransform, inputs: Mapping[DatasetId, MetadataChain]
 ) -> list[tuple[TransformInput, MetadataChain]]:
     found = [(entry, inputs.get(_id_of(entry))) for entry in transform.inputs]
-    absent = [entry.dataset_ref for entry, chain in found if chain is None]
+    absent = [
+        f"{_alias_of(entry)} ({entry.dataset_ref})" for entry, chain in found if chain is None
+    ]
     if absent:
-        raise NotFoundError(f"inputs are missing: {', '.join(absent)}; open them and pass them too")
+        raise NotFoundError(
+            f"inputs are missing: {', '.join(absent)}; create them again and update the definition"
+            " (`icestream dataset create`, `icestream dataset update`), or pull where they are; in"
+            " Python, open them and pass them too"
+        )
     return [(entry, chain) for entry, chain in found if chain is not None]
 
 
@@ -191,7 +210,8 @@ def _plan_input(
     dataset_id, state = _id_of(declared), chain.state
     before = last.get(dataset_id) or ExecuteTransformInput(dataset_id=dataset_id)
     consumed, offset = before.last_block_hash, before.last_offset
-    blocks = blocks_between(chain.store, dataset_id, consumed, state.head)
+    alias = _alias_of(declared)
+    blocks = blocks_between(chain.store, dataset_id, consumed, state.head, alias=alias)
     # an input without any data event has nothing to say about offsets
     newest = offset if state.data_event is None else state.last_offset
     entry = ExecuteTransformInput(
@@ -201,7 +221,7 @@ def _plan_input(
         prev_offset=offset,
         new_offset=newest if newest != offset else None,
     )
-    return input_plan(entry, declared.alias or declared.dataset_ref, state, blocks)
+    return input_plan(entry, alias, state, blocks)
 
 
 def input_plan(
@@ -230,6 +250,10 @@ def input_plan(
         vocabulary=state.vocabulary,
         new_blocks=len(blocks),
     )
+
+
+def _alias_of(declared: TransformInput) -> str:
+    return declared.alias or declared.dataset_ref
 
 
 def _id_of(declared: TransformInput) -> DatasetId:

@@ -8,6 +8,7 @@ from icestream.errors import IntegrityError, InvalidInputError
 from icestream.ledger.blocks import data_types as odf
 from icestream.ledger.blocks.data_schemas import DataSchema
 from icestream.ledger.data.arrow_schemas import from_arrow_schema, to_arrow_schema
+from icestream.ledger.data.type_names import told_apart
 
 
 def require_schema(found: pa.Schema, expected: DataSchema, *, name: str) -> None:
@@ -63,7 +64,8 @@ def _type_differences(found: odf.DataType, wanted: odf.DataType, path: str) -> I
             yield from _type_differences(items.item_type, wanted_items.item_type, f"{path}.item")
         case kind, wanted_kind:
             if kind != wanted_kind:
-                yield f"column {path!r} has type {kind}, not {wanted_kind}"
+                name, wanted_name = told_apart(kind, wanted_kind)
+                yield f"column {path!r} has type {name}, not {wanted_name}"
 
 
 def _inner(kind: odf.DataType) -> odf.DataType:

@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,28 @@ def simplest(positions: Positions) -> Positions:
         return positions
     first, last = int(positions[0]), int(positions[-1])
     return range(first, last + 1) if last - first + 1 == len(positions) else positions
+
+
+def projected(
+    boxes: Iterable[Mapping[str, Positions]], dimensions: Sequence[str]
+) -> list[Mapping[str, Positions]]:
+    """Return what boxes cover along some dimensions, every cell once.
+
+    Boxes name the same dimensions, and have equal or no common positions along all but the first.
+    """
+    alike: defaultdict[tuple[bytes, ...], list[Mapping[str, Positions]]] = defaultdict(list)
+    for box in boxes:
+        kept = {name: box[name] for name in box if name in dimensions}
+        alike[tuple(np.asarray(part).tobytes() for part in [*kept.values()][1:])].append(kept)
+    return [_joined(group) for group in alike.values()]
+
+
+def _joined(boxes: Sequence[Mapping[str, Positions]]) -> Mapping[str, Positions]:
+    """Return a box for all, which differ along the first dimension only."""
+    first = next(iter(boxes[0]), None)
+    if first is None:
+        return {}
+    return {**boxes[0], first: np.unique(np.concatenate([box[first] for box in boxes]))}
 
 
 def cut_blocks(axes: Sequence[Axis], rows_per_block: int) -> list[Block]:

@@ -1,6 +1,5 @@
 """Chunks of a derived array, computed one by one: on executors, or in this process."""
 
-import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -165,7 +164,7 @@ def compute_chunks(computation: Computation, chunks: UInt32, spark: Spark) -> Co
     tasks = min(len(wanted), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     rows = pa.table({"chunk": pa.array(wanted, pa.list_(pa.int64()))})
     frame = spark.createDataFrame(rows).repartition(tasks)
-    work = TaskEnvironment.of(os.environ).around(computation.outcomes)
+    work = TaskEnvironment.of_driver().around(computation.outcomes)
     found = frame.mapInArrow(work, OUTCOME_SCHEMA).collect()
     return _joined([opened_outcome(row[OUTCOME]) for row in found])
 

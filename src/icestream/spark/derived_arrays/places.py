@@ -1,11 +1,13 @@
 """The repositories of a derived array: open already, or opened by their addresses."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from icestream.errors import RepositoryNotFoundError
+from icestream.errors import AlreadyExistsError, InvalidInputError, RepositoryNotFoundError
 from icestream.ingest.array_derivation.declarations import ArrayDerivation
 from icestream.repository.repository import Repository
+from icestream.storage.protocol import Storage
 from icestream.storage.urls import StorageUrl
 
 
@@ -37,11 +39,21 @@ class ArrayPlaces:
         storage = StorageUrl(address=derivation.output.repository).storage()
         if not create:
             return Repository.open(storage)
-        try:
-            repository = Repository.open(storage)
-        except RepositoryNotFoundError:
-            repository = Repository.create(storage)
+        repository = _open_or_create(storage)
         branch = derivation.output.branch
         if branch not in repository.list_branches():
-            repository.create_branch(branch, repository.lookup_branch("main"))
+            with suppress(AlreadyExistsError):  # another pull was faster
+                repository.create_branch(branch, repository.lookup_branch("main"))
         return repository
+
+
+def _open_or_create(storage: Storage) -> Repository:
+    try:
+        return Repository.open(storage)
+    except RepositoryNotFoundError:
+        try:
+            return Repository.create(storage)
+        except (AlreadyExistsError, InvalidInputError):
+            if not Repository.exists(storage):
+                raise
+            return Repository.open(storage)  # another pull was faster

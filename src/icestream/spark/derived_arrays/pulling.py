@@ -109,14 +109,12 @@ def pull_derived_array(
     if work.is_idle:
         return None
     computed = _compute(session, work, spark)
-    record_version(target.ledger.inventory, version)
-    published = publish(
-        target,
-        basis,
-        plan_run(target.ledger),
-        _output(session, work, computed),
-        after_step=after_step,
-    )
+    try:
+        record_version(target.ledger.inventory, version)
+        result = _output(session, work, computed)
+        published = publish(target, basis, plan_run(target.ledger), result, after_step=after_step)
+    except ConflictError as error:
+        raise _overtaken(derivation, error) from error
     if published is None:
         raise InternalError(f"{derivation.name} was computed, and there was nothing to tell")
     total = math.prod(work.computation.num_chunks)
@@ -167,6 +165,16 @@ def _basis(
             ) from error
     ingest = target.ledger.ingest
     return RunBasis(newest=target.newest_run(), checkpoint=last_checkpoint(ingest)), True
+
+
+def _overtaken(derivation: ArrayDerivation, error: ConflictError) -> ConflictError:
+    return ConflictError(
+        f"another pull of {derivation.name} was published meanwhile, or somebody changed "
+        f"{derivation.output.array} or the ledger; nothing of this pull is in force: pull again",
+        kind=error.kind,
+        expected_parent=error.expected_parent,
+        actual_parent=error.actual_parent,
+    )
 
 
 def _versions(

@@ -114,6 +114,20 @@ def verify_derived_array(
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pull:
+    """What the ledger says of a pull."""
+
+    block: StoredBlock
+    derivation: ArrayDerivation
+    """In force then."""
+    last: DerivationState | None
+    """After the pull before."""
+    state: DerivationState
+    recorded: Mapping[Chunk, str]
+    """The digests of the chunks that it computed."""
+
+
 @dataclass
 class _Replay:
     """A walk along the chain, oldest block first."""
@@ -145,55 +159,44 @@ class _Replay:
                 if checkpoint is None:
                     continue
                 state = decode_state(checkpoint.state)
-                self._replay(block, derivation, (last, state), _recorded(records, event))
+                recorded = _recorded(records, event)
+                self._replay(_Pull(block, derivation, last, state, recorded))
                 last = state
 
-    def _replay(
-        self,
-        block: StoredBlock,
-        derivation: ArrayDerivation,
-        states: tuple[DerivationState | None, DerivationState],
-        recorded: Mapping[Chunk, str],
-    ) -> None:
-        last, state = states
+    def _replay(self, pull: _Pull) -> None:
+        block = pull.block
         self.last_pull, self.computation = block, None
-        self.newest |= {chunk: (block, digest) for chunk, digest in recorded.items()}
+        self.newest |= {chunk: (block, digest) for chunk, digest in pull.recorded.items()}
         try:
-            version = self.source.lookup_snapshot(state.input_snapshot)
+            version = self.source.lookup_snapshot(pull.state.input_snapshot)
         except NotFoundError as error:
             self.skipped.append(_fault(block, None, f"cannot be replayed: {error.message}"))
             return
-        self.num_blocks += 1
         try:
-            self._replay_on(version, block, derivation, last, recorded)
+            self._replay_on(version, pull)
         except AccessError:  # whoever verifies has to give consent
             raise
         except IcestreamError as error:
             reason = f"cannot be replayed: {error.message}"
             self.faults.append(_fault(block, None, reason, rule=_NOT_REPLAYED))
 
-    def _replay_on(
-        self,
-        version: SnapshotInfo,
-        block: StoredBlock,
-        derivation: ArrayDerivation,
-        last: DerivationState | None,
-        recorded: Mapping[Chunk, str],
-    ) -> None:
-        work = plan_work(derivation, self.source, version, last)
+    def _replay_on(self, version: SnapshotInfo, pull: _Pull) -> None:
+        recorded, last = pull.recorded, pull.last
+        work = plan_work(pull.derivation, self.source, version, last)
         self.computation = work.computation
+        again = compute_chunks(work.computation, _index(recorded, work.chunks), self.spark)
+        self.num_blocks += 1
+        self.num_chunks += len(again.digests)
         if last is None or session_at(self.source, last.input_snapshot) is not None:
             planned = {tuple(row) for row in work.chunks.tolist()}
             for chunk in sorted(planned - set(recorded)):
-                self.faults.append(_fault(block, chunk, "had to be computed, and is not recorded"))
-        again = compute_chunks(work.computation, _index(recorded, work.chunks), self.spark)
-        self.num_chunks += len(again.digests)
+                reason = "had to be computed, and is not recorded"
+                self.faults.append(_fault(pull.block, chunk, reason))
         for chunk, digest in recorded.items():
-            if again.digests[chunk] != digest:
-                reason = (
-                    f"has the digest {digest}, and computed again it has {again.digests[chunk]}"
-                )
-                self.faults.append(_fault(block, chunk, reason))
+            found = again.digests[chunk]
+            if found != digest:
+                reason = f"has the digest {digest}, and computed again it has {found}"
+                self.faults.append(_fault(pull.block, chunk, reason))
 
     def check_stored(self, derivation: ArrayDerivation, places: ArrayPlaces) -> None:
         """Compare the chunks in the repository with the last digest of each."""
@@ -209,11 +212,8 @@ class _Replay:
         if array is None:
             self._miss_output(f"there is no array {derivation.output.array} any more")
             return
-        expected = self.computation
-        if expected is not None and (array.shape, array.chunks) != (
-            expected.shape,
-            expected.chunks,
-        ):
+        expected, form = self.computation, (array.shape, array.chunks)
+        if expected is not None and form != (expected.shape, expected.chunks):
             self._miss_output(
                 f"{derivation.output.array} has the shape {array.shape} in chunks of "
                 f"{array.chunks}, not {expected.shape} in chunks of {expected.chunks}"

@@ -22,6 +22,7 @@ from icestream.ledger.data.system_columns import SystemColumns
 from icestream.spark.arrow_types import in_spark_types, spark_schema
 from icestream.spark.column_names import column
 from icestream.spark.slices import read_slices
+from icestream.spark.task_environments import TaskEnvironment
 from icestream.storage.protocol import Storage
 
 _ROWS_AT_ONCE = 1 << 16
@@ -49,7 +50,9 @@ class InputRecords:
             InvalidInputError: The input has no schema yet.
         """
         if plan.schema is None:
-            raise InvalidInputError(f"input {plan.alias} has no schema yet: add data to it first")
+            raise InvalidInputError(
+                f"input {plan.alias} has no schema yet: add data to it, or pull it first"
+            )
         return cls(
             alias=plan.alias,
             storage=storages[plan.dataset_id],
@@ -78,7 +81,8 @@ class InputRecords:
         # one row: it stands for all records, which one task reads in their order
         source = session.readStream.format("rate-micro-batch")
         one_row = source.options(rowsPerBatch=1, numPartitions=1).load()
-        records = one_row.mapInArrow(_Reading(self, fields).records, spark_schema(fields))
+        work = TaskEnvironment.of_driver().around(_Reading(self, fields).records)
+        records = one_row.mapInArrow(work, spark_schema(fields))
         if not self._has_times():
             return records.drop(_CLOCK)
         ticks = self._ticks(one_row, clock)

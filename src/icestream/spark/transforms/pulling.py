@@ -16,6 +16,7 @@ from icestream.ledger.chain.planning import UpToDate
 from icestream.ledger.data_writing import AddedData
 from icestream.ledger.dataset import Dataset
 from icestream.ledger.workspace import Workspace
+from icestream.spark.transforms.archive_places import ArchivePlaces
 from icestream.spark.transforms.runs import Engine
 from icestream.spark.transforms.transactions import transform
 
@@ -57,6 +58,7 @@ class Pulling:
         *,
         poll: Advance | None = None,
         others: Mapping[str, Advance] | None = None,
+        places: ArchivePlaces | None = None,
     ) -> None:
         """Prepare to pull; nothing is read yet.
 
@@ -66,10 +68,12 @@ class Pulling:
             poll: Polls the source of a root dataset; None leaves root datasets as they are.
             others: What brings derivative datasets up to date whose engine runs no queries, by
                 the name of the engine.
+            places: Of archives whose cells queries read; as of `transform`.
         """
         self._workspace = workspace
         self._engine = engine
         self._poll = poll
+        self._places = places
         self._others = {INGEST_ENGINE: _leave_to_archive, **(others or {})}
         self._datasets: dict[DatasetId, Dataset] = {}
         self._failed: dict[DatasetId, str] = {}
@@ -125,7 +129,7 @@ class Pulling:
         other = None if declared is None else self._others.get(declared.transform.engine)
         if other is not None:
             return other(dataset)
-        outcome = transform(dataset, inputs, self._engine)
+        outcome = transform(dataset, inputs, self._engine, places=self._places)
         return outcome if isinstance(outcome, UpToDate) else (outcome,)
 
     # -- who reads whom ---------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pyspark.logger import PySparkLogger
 from icestream import errors
 from icestream.errors import ErrorKind, IcestreamError, InvalidInputError, StorageError
 from icestream.ledger.blocks.transforms import SqlQueryStep
+from icestream.spark.job_failures import reason_in
 
 _PLACE = re.compile(r"line (\d+),? pos(ition)? (\d+)")
 _FRAGMENT = re.compile(r"== SQL .*?\n(.+?)\n *\^", re.DOTALL)
@@ -35,6 +36,8 @@ _HINTS = {
     "Sorting": "leave ORDER BY out: a transaction orders its records by event time, then by the"
     " other columns",
 }
+_WRAPPER = "[FOREACH_BATCH_USER_FUNCTION_ERROR]"
+"""What a failure is called by the stream in which it happens."""
 _STREAM_FAILED = "terminated with exception: "
 _SPARK_LOGGER = "SQLQueryContextLogger"
 
@@ -114,10 +117,16 @@ def _failing_step(text: str, steps: Sequence[SqlQueryStep]) -> int | None:
 
 
 def _short(text: str) -> str:
-    """Return the sentence of an error: neither plans nor stack traces."""
-    text = text.partition(_STREAM_FAILED)[2] or text
-    start = _CLASS.search(text)
-    sentence = text[start.start() if start else 0 :]
+    """Return the sentence of an error: neither plans nor stack traces, nor what cannot be done."""
+    sentence = _told(text.partition(_STREAM_FAILED)[2] or text)
     for end in ("; line ", " SQLSTATE: ", "\n"):
         sentence = sentence.split(end)[0]
     return _ADVICE.sub("", sentence).strip().rstrip(".;")
+
+
+def _told(text: str) -> str:
+    """Return an error from where it is named on."""
+    starts = [found.start() for found in _CLASS.finditer(text) if found[0] != _WRAPPER]
+    if starts:
+        return text[starts[0] :]
+    return reason_in(text) if _WRAPPER in text else text

@@ -81,12 +81,14 @@ def recorded_plan(
     declared = before.transform
     if declared is None:
         raise IntegrityError("there is no SetTransform before the transaction")
-    absent = [entry for entry in event.query_inputs if entry.dataset_id not in histories]
-    if absent:
-        raise IntegrityError(f"input {absent[0].dataset_id} is not at hand, so nothing is replayed")
+    entries = list(zip(event.query_inputs, _aliases(declared), strict=True))
+    for entry, alias in entries:
+        if entry.dataset_id not in histories:
+            raise IntegrityError(
+                f"input {alias} ({entry.dataset_id}) is not at hand, so nothing is replayed"
+            )
     inputs = tuple(
-        _input_plan(entry, alias, histories[entry.dataset_id])
-        for entry, alias in zip(event.query_inputs, _aliases(declared), strict=True)
+        _input_plan(entry, alias, histories[entry.dataset_id]) for entry, alias in entries
     )
     return TransformPlan(
         head=before.head.block_hash,
@@ -106,13 +108,16 @@ def _aliases(declared: SetTransform) -> Sequence[str]:
 def _input_plan(entry: ExecuteTransformInput, alias: str, history: InputHistory) -> InputPlan:
     consumed = entry.last_block_hash
     if consumed is None:
-        raise _not_consumable(f"nothing of input {entry.dataset_id} was ever consumed")
-    state = history.state_at(consumed)
-    blocks = (
-        []
-        if entry.new_block_hash is None
-        else history.between(entry.prev_block_hash, entry.new_block_hash)
-    )
+        raise _not_consumable(f"nothing of input {alias} was ever consumed")
+    try:
+        state = history.state_at(consumed)
+        blocks = (
+            []
+            if entry.new_block_hash is None
+            else history.between(entry.prev_block_hash, entry.new_block_hash)
+        )
+    except ChainRuleError as error:
+        raise ChainRuleError(f"input {alias}: {error}", rule=error.rule) from error
     return input_plan(entry, alias, state, blocks)
 
 

@@ -21,8 +21,8 @@ from icestream.ledger.data.system_columns import SystemColumns
 from icestream.ledger.dataset import Dataset
 from icestream.ledger.slice_files import find_damage
 from icestream.ledger.transactions import TransformOutput, transform_event
-from icestream.repository.repository import Repository
 from icestream.spark.transforms.archive_cells import cells_of
+from icestream.spark.transforms.archive_places import ArchivePlaces
 from icestream.spark.transforms.checkpoints import read_facts
 from icestream.spark.transforms.queries import ENGINE
 from icestream.spark.transforms.recorded_plans import InputHistory, recorded_plan
@@ -50,7 +50,7 @@ def replay(
     engine: Engine,
     *,
     since: Multihash | None = None,
-    repositories: Mapping[DatasetId, Repository] | None = None,
+    places: ArchivePlaces | None = None,
 ) -> ReplayReport:
     """Run all transactions of a derivative dataset again, and compare them with their blocks.
 
@@ -62,7 +62,7 @@ def replay(
         inputs: All datasets that it has ever read, as far as they are at hand.
         engine: Runs the queries.
         since: Transactions up to this block are taken as verified.
-        repositories: As of `transform`.
+        places: As of `transform`.
 
     Raises:
         NotFoundError: `since` is not on the chain.
@@ -71,7 +71,7 @@ def replay(
     verified = -1 if since is None else dataset.find_block(str(since)).sequence_number
     transactions = list(_transactions(dataset, verified))
     queries = [each for each in transactions if each.runs_queries]
-    replaying = _Replaying(dataset, inputs, engine, repositories)
+    replaying = _Replaying(dataset, inputs, engine, places)
     problems = [problem for each in queries for problem in replaying.problems(each)]
     return ReplayReport(
         replayed=len(queries),
@@ -132,11 +132,11 @@ class _Replaying:
         dataset: Dataset,
         inputs: Sequence[Dataset],
         engine: Engine,
-        repositories: Mapping[DatasetId, Repository] | None,
+        places: ArchivePlaces | None,
     ) -> None:
         self._storage = dataset.storage
         self._inputs = inputs
-        self._repositories = repositories
+        self._places = places
         self._engine = engine
         self._storages = {given.dataset_id: given.storage for given in inputs}
         self._histories: Mapping[DatasetId, InputHistory] = {
@@ -175,7 +175,7 @@ class _Replaying:
             storages=self._storages,
             columns=SystemColumns.of(before.vocabulary),
             state=self._state if is_known else load_state(self._storage, plan.prev_checkpoint),
-            cells=cells_of(plan, self._inputs, self._repositories),
+            cells=cells_of(plan, self._inputs, self._places),
         )
 
     def _require_undamaged(self, plan: TransformPlan) -> None:

@@ -1,9 +1,8 @@
 """One transaction of a derivative dataset: new records in, one block out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from icestream.errors import ConflictError, IntegrityError, InvalidInputError
-from icestream.ledger.blocks.dataset_ids import DatasetId
 from icestream.ledger.blocks.hashes import Multihash, sha3_256
 from icestream.ledger.blocks.times import Timestamp
 from icestream.ledger.chain.hashed_objects import load_object
@@ -13,8 +12,8 @@ from icestream.ledger.data.system_columns import SystemColumns
 from icestream.ledger.data_writing import AddedData
 from icestream.ledger.dataset import Dataset
 from icestream.ledger.transactions import TransformOutput
-from icestream.repository.repository import Repository
 from icestream.spark.transforms.archive_cells import cells_of
+from icestream.spark.transforms.archive_places import ArchivePlaces
 from icestream.spark.transforms.runs import Engine, TransformRun
 from icestream.storage.protocol import Storage
 
@@ -26,7 +25,7 @@ def transform(
     inputs: Sequence[Dataset],
     engine: Engine,
     *,
-    repositories: Mapping[DatasetId, Repository] | None = None,
+    places: ArchivePlaces | None = None,
     system_time: Timestamp | None = None,
 ) -> AddedData | UpToDate:
     """Run the queries of a derivative dataset over what its inputs have new, and record it.
@@ -37,9 +36,8 @@ def transform(
         dataset: The derivative dataset.
         inputs: All datasets that it reads, at the heads up to which they are consumed.
         engine: Runs the queries.
-        repositories: Of archives whose cells queries read, by the ids of the inputs that tell of
-            their files; others are opened where the archive says, with the credentials of the
-            environment.
+        places: How the repositories of archives whose cells queries read are reached, if not by
+            their addresses alone.
         system_time: Of the blocks and records; the time of the clock, if None.
 
     Returns:
@@ -62,7 +60,7 @@ def transform(
             storages={given.dataset_id: given.storage for given in inputs},
             columns=SystemColumns.of(dataset.state.vocabulary),
             state=load_state(dataset.storage, plan.prev_checkpoint),
-            cells=cells_of(plan, inputs, repositories),
+            cells=cells_of(plan, inputs, places),
         )
         output = engine.run(run)
         try:
@@ -103,7 +101,8 @@ def _written(
             raise
         raise InvalidInputError(
             f"{error}. The output of a transform keeps the columns that the dataset has: change the"
-            " query, or append a SetDataSchema that adds optional columns; to start over with other"
-            " columns, reset the dataset to the block before its SetDataSchema,"
-            " update its definition again and pull"
+            " query (`cast(... as ...)` for another type), or append a SetDataSchema that adds"
+            " optional columns; to start over with other columns, reset the dataset to the block"
+            " before its SetDataSchema (`icestream dataset reset`), update its definition again and"
+            " pull"
         ) from error

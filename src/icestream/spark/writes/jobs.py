@@ -71,7 +71,7 @@ def write_array(
     with_cells = (
         StructType([*numbered.schema]).add(_BLOCK, LongType()).add(_CELL, ArrayType(LongType()))
     )
-    environment = TaskEnvironment.of(os.environ)
+    environment = TaskEnvironment.of_driver()
     located = numbered.mapInArrow(job.located, with_cells)
 
     def write_group(group: pa.Table) -> pa.Table:

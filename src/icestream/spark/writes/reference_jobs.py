@@ -6,7 +6,6 @@ What arrays get in small numbers, or share manifests for, goes through the sessi
 """
 
 import math
-import os
 import pickle
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +61,7 @@ def write_reference_rows(
         words: Of the commit. Large arrays are never rebased.
         large: From how many references on executors write the manifests of an array.
     """
-    environment = TaskEnvironment.of(os.environ)
+    environment = TaskEnvironment.of_driver()
     with _kept(df.mapInArrow(environment.around(_Tabling(writing).tabled), _TABLED)) as tabled:
         boxes = _boxes(tabled)
         session = writing.target.session()
@@ -162,7 +161,7 @@ def _write_cells(
         announced.unionByName(routed)
         .repartition(partitions, "task")
         .sortWithinPartitions("task")
-        .mapInArrow(TaskEnvironment.of(os.environ).around(writing.written), OUTCOME_SCHEMA)
+        .mapInArrow(TaskEnvironment.of_driver().around(writing.written), OUTCOME_SCHEMA)
     )
     return [opened_outcome(row[OUTCOME]) for row in written.collect()]
 

@@ -5,6 +5,7 @@ have ended well, each in a process of its own. What failed tasks leave behind is
 garbage collection removes it.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from icestream.errors import ErrorKind, InvalidInputError
+from icestream.spark.task_environments import TaskEnvironment
 from icestream.spark.writes.cell_rows import plan_rows
 from icestream.spark.writes.cells import CellWriting
 from icestream.spark.writes.options import WriteOptions, parse_write_options
@@ -49,9 +51,11 @@ class IcestreamWriter(DataSourceArrowWriter):
     def __init__(self, writing: Writing, words: CommitWords) -> None:
         self._writing = writing
         self._words = words
+        self._environment = TaskEnvironment.of_driver()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenMessage:
         """Write the rows of a task."""
+        self._environment.apply(os.environ)
         return WrittenMessage(self._writing.write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -53,6 +53,8 @@ def test_a_document_says_what_is_derived() -> None:
         (b"along: time", b"", "along: is missing"),
         (b"array: /sst}", b"array: /}", "input.array"),
         (b"name: sst-monthly", b"name: 'a b'", "name"),
+        (b"name: sst-monthly", b"name: a_b", "name: 'a_b' is no name .* words of letters and dig"),
+        (b"name: sst-monthly", b"name: " + 95 * b"a", "name: .* 100 characters at most"),
         (b"name: sst-monthly", b"name: x\nfunction: median", "'median' is none of mean"),
         (b"name: sst-monthly", b"name: x\ncolour: red", "colour: is unknown"),
         (b"name: sst-monthly", b"name: x\nversion: 2", "newer icestream"),

@@ -100,7 +100,7 @@ def test_inputs_become_ids_with_an_alias():
 def test_all_missing_inputs_are_named():
     inputs = tuple(TransformInput(dataset_ref=ref) for ref in ("a", "net.example", "b.c"))
 
-    with pytest.raises(InvalidInputError, match=r"do not exist: a, b\.c$"):
+    with pytest.raises(InvalidInputError, match=r"do not exist: a, b\.c; create them first"):
         events_of(DatasetKind.DERIVATIVE, SetTransform(inputs=inputs, transform=QUERY))
 
 

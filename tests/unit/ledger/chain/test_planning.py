@@ -235,7 +235,8 @@ def test_there_is_nothing_to_do_while_an_input_has_no_schema() -> None:
     plan = plan_transform(derivative(1, 2), {dataset_id(1): ready, dataset_id(2): waiting})
 
     assert isinstance(plan, UpToDate)
-    assert str(dataset_id(2)) in plan.reason
+    assert plan.reason.startswith("input input2 has no schema yet")
+    assert "dataset pull" in plan.reason
 
 
 def test_a_derivative_without_a_schema_runs_once_without_records_to_learn_it() -> None:
@@ -246,8 +247,15 @@ def test_a_derivative_without_a_schema_runs_once_without_records_to_learn_it() -
 
 
 def test_inputs_that_are_not_given_are_named() -> None:
-    with pytest.raises(NotFoundError, match=str(dataset_id(2))):
+    with pytest.raises(NotFoundError, match=rf"input2 \({dataset_id(2)}\).*dataset create"):
         plan_transform(derivative(1, 2), {dataset_id(1): root(1, SCHEMA)})
+
+
+def test_a_dataset_that_reads_itself_is_told_so() -> None:
+    chain = derivative(1, 9)
+
+    with pytest.raises(InvalidInputError, match=r"reads itself, as input input9.*dataset update"):
+        plan_transform(chain, {dataset_id(1): root(1, SCHEMA), dataset_id(9): chain})
 
 
 def test_a_root_dataset_has_no_transaction() -> None:
@@ -268,7 +276,10 @@ def test_a_diverged_input_is_named_with_the_way_out(*, is_collected: bool) -> No
     if is_collected:
         source.storage.delete_many([f"blocks/{gone}"])
 
-    with pytest.raises(DivergedInputError, match="keep_metadata_only") as caught:
+    way_out = (
+        "input input1 diverged.*dataset compact W NAME --keep-metadata-only.*keep_metadata_only"
+    )
+    with pytest.raises(DivergedInputError, match=way_out) as caught:
         planned(chain, source)
 
     assert caught.value.dataset_id == str(dataset_id(1))

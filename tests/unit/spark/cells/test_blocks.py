@@ -1,6 +1,7 @@
 """Cutting cells into blocks of chunks, and blocks into boxes."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from icestream.spark.cells.blocks import (
     boxes,
     cell_numbers,
     cut_blocks,
+    projected,
     simplest,
 )
 
@@ -83,3 +85,27 @@ def test_cells_know_where_their_coordinates_are(dimensions: tuple[int, ...]) -> 
     numbers = cell_numbers(shape, box, dimensions)
 
     assert values.reshape(-1)[numbers].tolist() == whole[box].reshape(-1).tolist()
+
+
+def test_boxes_have_every_cell_once_along_fewer_dimensions() -> None:
+    north, south = np.array([0, 1]), np.array([2, 3])
+    boxes: list[Mapping[str, Positions]] = [
+        {"time": np.array([0, 1]), "lat": north, "lon": np.array([5])},
+        {"time": np.array([1, 4]), "lat": north, "lon": np.array([6])},
+        {"time": np.array([1]), "lat": south, "lon": np.array([5])},
+    ]
+
+    def shown(*dimensions: str) -> list[dict[str, list[int]]]:
+        found = projected(boxes, dimensions)
+        return [{name: list(part) for name, part in box.items()} for box in found]
+
+    assert shown("time", "lat", "lon", "z") == [
+        {name: list(part) for name, part in box.items()} for box in boxes
+    ]
+    assert shown("time", "lat") == [
+        {"time": [0, 1, 4], "lat": [0, 1]},
+        {"time": [1], "lat": [2, 3]},
+    ]
+    assert shown("lat") == [{"lat": [0, 1, 2, 3]}]
+    assert shown("z") == [{}]
+    assert projected([], ["time"]) == []

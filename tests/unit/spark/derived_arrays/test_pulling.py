@@ -1,5 +1,6 @@
 """Derived arrays that follow their inputs, computed in this process."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from icestream.ingest.publishing.steps import RunStep
 from icestream.ledger.chain.planning import UpToDate
 from icestream.ledger.dataset import Dataset
 from icestream.repository.repository import Repository
+from icestream.spark.derived_arrays import reductions
 from icestream.spark.derived_arrays.pulling import (
     PulledArray,
     advance_with,
@@ -246,8 +248,8 @@ def test_the_lineage_leads_through_a_derived_array(cube: Cube) -> None:
     ("changes", "told"),
     [
         ({"along": "height"}, "no dimension 'height'; it has time, lat, lon"),
-        ({"along": "lon"}, "'lon' has no coordinate"),
-        ({"along": "lat"}, "'lat' has a coordinate of type double"),
+        ({"along": "lon"}, "'lon' has no coordinate that tells times; group it by steps"),
+        ({"along": "lat"}, "'lat' has a coordinate of type double, which does not tell times"),
         ({"function": "no.such:function"}, "no function no.such:function"),
         ({"function": "numpy:multiply"}, r"numpy:multiply made \(\d"),
     ],
@@ -270,6 +272,16 @@ def test_arrays_of_others_are_not_touched(cube: Cube) -> None:
         pull(cube, other)
 
 
+def check_one_was_published(cube: Cube, num_pulls: int = 1) -> None:
+    opened = cube.workspace.open("monthly")
+    assert len(opened.to_arrow()) == 12 * num_pulls
+    assert len(cube.workspace.open("monthly.versions").to_arrow()) == num_pulls
+    xr.testing.assert_allclose(cube.monthly()["t"], expected(cube))
+    assert opened.verify(inputs=cube.workspace.inputs_of(opened)).is_valid
+    assert verify_derived_array(opened, None).is_valid
+    assert pull(cube, opened) is None
+
+
 def test_of_two_pulls_at_once_one_is_published(cube: Cube) -> None:
     dataset = cube.derive()
 
@@ -277,9 +289,51 @@ def test_of_two_pulls_at_once_one_is_published(cube: Cube) -> None:
         if step is RunStep.BLOCK_PREPARED:
             pull(cube, dataset)
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(ConflictError, match="another pull of monthly was published meanwhile"):
         pull(cube, dataset, after_step=meddle)
-    assert len(cube.workspace.open("monthly").to_arrow()) == 12
+    check_one_was_published(cube)
+
+
+@pytest.mark.parametrize("num_pulls", [1, 2])
+def test_a_pull_while_another_one_computes_wins(
+    cube: Cube, monkeypatch: pytest.MonkeyPatch, num_pulls: int
+) -> None:
+    dataset = cube.derive()
+    for _ in range(num_pulls - 1):
+        pull(cube, dataset)
+        with cube.repository.transaction("main", message="another scale") as store:
+            zarr.open_array(store, path="t").attrs["scale_factor"] = 2.0
+    compute = reductions._KNOWN["mean"]
+
+    def meddle(block: Any, axis: int) -> Any:
+        with monkeypatch.context() as once:
+            once.setitem(reductions._KNOWN, "mean", compute)
+            pull(cube, dataset)
+        return compute(block, axis)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(reductions._KNOWN, "mean", meddle)
+        with pytest.raises(ConflictError, match="nothing of this pull is in force: pull again"):
+            pull(cube, dataset)
+    check_one_was_published(cube, num_pulls)
+
+
+def test_of_two_pulls_in_threads_no_chunk_is_recorded_twice(cube: Cube) -> None:
+    dataset = cube.derive()
+
+    def attempt(_: int) -> str:
+        try:
+            pull(cube, dataset)
+        except ConflictError as error:
+            return error.message
+        return ""
+
+    with ThreadPoolExecutor(2) as threads:
+        told = list(threads.map(attempt, range(2)))
+
+    assert "" in told
+    assert all("pull again" in message for message in told if message)
+    check_one_was_published(cube)
 
 
 def test_derived_arrays_are_pulled_among_other_datasets(cube: Cube) -> None:

@@ -48,8 +48,47 @@ def test_the_step_of_a_failure_at_run_time_is_found_by_its_text() -> None:
     )
 
     assert str(error) == (
-        "step 1 ('halves') fails at line 2, column 3: [DIVIDE_BY_ZERO] Division by zero"
+        "step 1 ('halves') fails at line 2, column 3: [DIVIDE_BY_ZERO] Division by zero;"
+        " or leave rows whose divisor is 0 out by a condition"
     )
+
+
+def test_settings_that_are_fixed_are_not_advised() -> None:
+    error = told(
+        "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return"
+        ' NULL instead. If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error.'
+        " SQLSTATE: 22012\n",
+        0,
+    )
+
+    assert "try_divide" in str(error)
+    assert str(error).endswith("or leave rows whose divisor is 0 out by a condition")
+    assert "ansi" not in str(error)
+
+
+def test_a_failure_in_a_stream_is_told_by_its_cause() -> None:
+    wrapped = (
+        "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function."
+        " Reason: Traceback (most recent call last):\n"
+        '  File "x", line 1, in call\n'
+    )
+
+    named = told(wrapped + "captured.ArithmeticException: [OVERFLOW] Too large. SQLSTATE: 22003\n")
+    unnamed = told(wrapped + "ValueError: no such zone\n")
+
+    assert str(named).endswith("fails: [OVERFLOW] Too large")
+    assert str(unnamed).endswith("fails: ValueError: no such zone")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("Stream-stream join without equality predicate is not supported.;\nPlan", "ON a column"),
+        ("[INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY] Not allowed. SQLSTATE: 42823", "SEMI JOIN"),
+    ],
+)
+def test_what_streams_cannot_do_is_told_with_what_to_write(text: str, hint: str) -> None:
+    assert hint in str(told(text, 1))
 
 
 def test_without_a_place_the_transform_is_named() -> None:

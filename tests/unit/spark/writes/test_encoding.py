@@ -95,6 +95,10 @@ def test_nan_is_missing_where_only_whole_numbers_are_stored() -> None:
         (pa.array([1e300]), "f4", {}, "1e+300 cannot be stored as float32"),
         (pa.array([2.0, 9.0]), "f4", {"missing_value": 9}, "9.0 would be read as missing"),
         (pa.array(["long"]), "U3", {}, "long is longer than the 3"),
+        (pa.array([b"a\0"]), "S3", {}, "ends with a zero"),
+        (pa.array([b"\xff"]), "U3", {}, "type binary, and its array stores <U3"),
+        (pa.array(["a", "?"]), "U3", {"_FillValue": "?"}, "would be read as missing"),
+        (pa.array([b"a", None]), "S3", {}, "no attribute _FillValue to stand for them; fill them$"),
         (pa.array([1]), "U3", {}, "type int64"),
         (pa.array([1]), "i4", {"units": "days since 2000-01-01"}, "cast it to timestamp"),
         (
