@@ -52,7 +52,13 @@ def find_chunk_directory(session: StoreSession, directory: str) -> ChunkDirector
 
 
 def iter_keys(session: StoreSession, prefix: str) -> Iterator[list[str]]:
-    """Yield lists of all keys that start with `prefix`, which may end anywhere."""
+    """Yield lists of all keys that start with `prefix`, which may end anywhere.
+
+    The path of a node stands for what is in it: zarr asks so for the chunks of an array `t`, and
+    takes no keys of an array `time` for an answer.
+    """
+    if _is_node(session, prefix):
+        prefix += "/"
     for path in _paths_with_prefix(session, prefix):
         node = session.nodes.find(path)
         if node is None:
@@ -68,6 +74,11 @@ def iter_keys(session: StoreSession, prefix: str) -> Iterator[list[str]]:
         elif prefix.startswith(start):
             for keys in chunk_keys(start, session.table(node).index):
                 yield [key for key in keys if key.startswith(prefix)]
+
+
+def _is_node(session: StoreSession, prefix: str) -> bool:
+    is_path = bool(prefix) and not prefix.endswith("/")
+    return is_path and session.nodes.find("/" + prefix) is not None
 
 
 def _paths_with_prefix(session: StoreSession, prefix: str) -> list[str]:

@@ -231,9 +231,22 @@ def test_keys_with_a_prefix_are_listed(tree: IcestreamStore, prefix: str) -> Non
     everything = _all(tree.list())
 
     assert len(everything) == len(set(everything)) == 4 + 1 + 1 + 6 + 4
+    start = f"{prefix}/" if f"{prefix}/zarr.json" in everything else prefix
     assert sorted(_all(tree.list_prefix(prefix))) == sorted(
-        key for key in everything if key.startswith(prefix)
+        key for key in everything if key.startswith(start)
     )
+
+
+def test_chunks_of_an_array_are_counted_beside_one_whose_name_begins_alike() -> None:
+    session = repository().writable_session("main")
+    group = zarr.group(session.store)
+    group.create_array("t", shape=(4,), chunks=(2,), dtype="f8")[:2] = 1
+    group.create_array("time", shape=(4,), chunks=(1,), dtype="f8")[:] = 2
+
+    arrays: Any = [group[name] for name in ("t", "time")]
+    counts = [array.nchunks_initialized for array in arrays]
+
+    assert counts == [1, 4]
 
 
 @pytest.mark.parametrize("directory", ["", "g", "g/b", "g/b/c", "g/b/c/0", "g/b/c/2/2", "x", "no"])
