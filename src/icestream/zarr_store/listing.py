@@ -51,14 +51,18 @@ def find_chunk_directory(session: StoreSession, directory: str) -> ChunkDirector
     return ChunkDirectory(node, parsed.coordinates) if isinstance(node, ArrayNode) else None
 
 
-def iter_keys(session: StoreSession, prefix: str) -> Iterator[list[str]]:
-    """Yield lists of all keys that start with `prefix`, which may end anywhere.
+def completed_prefix(session: StoreSession, prefix: str) -> str:
+    """Return a prefix, with a slash behind it if it is the path of a node.
 
-    The path of a node stands for what is in it: zarr asks so for the chunks of an array `t`, and
-    takes no keys of an array `time` for an answer.
+    So zarr asks for the chunks of an array `t`, and takes no keys of an array `time` for an answer.
     """
-    if _is_node(session, prefix):
-        prefix += "/"
+    is_path = bool(prefix) and not prefix.endswith("/")
+    is_node = is_path and session.nodes.find("/" + prefix) is not None
+    return f"{prefix}/" if is_node else prefix
+
+
+def iter_keys(session: StoreSession, prefix: str) -> Iterator[list[str]]:
+    """Yield lists of all keys that start with `prefix`, which may end anywhere."""
     for path in _paths_with_prefix(session, prefix):
         node = session.nodes.find(path)
         if node is None:
@@ -74,11 +78,6 @@ def iter_keys(session: StoreSession, prefix: str) -> Iterator[list[str]]:
         elif prefix.startswith(start):
             for keys in chunk_keys(start, session.table(node).index):
                 yield [key for key in keys if key.startswith(prefix)]
-
-
-def _is_node(session: StoreSession, prefix: str) -> bool:
-    is_path = bool(prefix) and not prefix.endswith("/")
-    return is_path and session.nodes.find("/" + prefix) is not None
 
 
 def _paths_with_prefix(session: StoreSession, prefix: str) -> list[str]:

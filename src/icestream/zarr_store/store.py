@@ -12,7 +12,13 @@ from icestream.model.chunk_refs import InlineRef, NativeRef
 from icestream.virtual.fetcher import name_chunk
 from icestream.zarr_store.byte_ranges import span_of
 from icestream.zarr_store.keys import ChunkKey, MetadataKey, find_key, node_path, parse_key
-from icestream.zarr_store.listing import find_chunk_directory, iter_keys, names_in, size_of
+from icestream.zarr_store.listing import (
+    completed_prefix,
+    find_chunk_directory,
+    iter_keys,
+    names_in,
+    size_of,
+)
 from icestream.zarr_store.protocol import FoundChunk, StoreSession
 from icestream.zarr_store.virtual_methods import VirtualMethods
 
@@ -258,8 +264,8 @@ class IcestreamStore(VirtualMethods, Store):
         return self.list_prefix("")
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """Yield all keys that start with a prefix."""
-        for keys in iter_keys(self._nodes, prefix):
+        """Yield all keys that start with a prefix, or are in the node of that path."""
+        for keys in iter_keys(self._nodes, completed_prefix(self._nodes, prefix)):
             for key in keys:
                 yield key
 
