@@ -5,9 +5,11 @@ store, metadata and chunks alike, holds the same bytes as in zarr's own memory s
 the repository and whoever reads it.
 """
 
+import gzip
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import icechunk
@@ -184,6 +186,12 @@ def _history(steps: list[Step]) -> Iterator[tuple[Step, dict[str, bytes]]]:
 @pytest.fixture(autouse=True)
 def _quiet_peer() -> None:
     icechunk.set_logs_filter("error")
+
+
+@pytest.fixture(autouse=True)
+def _same_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gzip notes when it was: the same bytes come out only within one second."""
+    monkeypatch.setattr(gzip, "time", SimpleNamespace(time=lambda: 1_700_000_000))
 
 
 def _create_repository(library: Any, folder: Path) -> Any:
