@@ -19,8 +19,8 @@ held = [open_file_system(storage).open_input_file("data/one")]
 
 def let_go():
     time.sleep(0.3)
-    held.clear()
     print("let go", flush=True)
+    held.clear()  # from here on the program may end
 
 threading.Thread(target=let_go, daemon=True).start()
 """
