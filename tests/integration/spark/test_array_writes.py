@@ -267,9 +267,8 @@ def test_bad_references_are_named_and_nothing_is_written(
     assert messages(repo)[0] == "an empty array"
 
 
-def test_executors_write_the_manifests_of_arrays_that_get_many(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def big_repository(tmp_path: Path) -> Repository:
+    """Return one whose array of 30,000 chunks has the first and the last of them."""
     data = tmp_path / "data.bin"
     repo = virtual_repository(tmp_path / "repo", data)
     pieces = {ice.ManifestSplitDimCondition.Any(): 5_000}
@@ -277,6 +276,7 @@ def test_executors_write_the_manifests_of_arrays_that_get_many(
     config = repo.config
     config.manifest = ice.ManifestConfig(splitting=ice.ManifestSplittingConfig.from_dict(splits))
     repo = repo.reopen(config)
+    repo.save_config()
     session = repo.writable_session("main")
     zarr.create_array(
         session.store, name="big", shape=(30_000,), chunks=(1,), dtype="i1", compressors=None
@@ -284,26 +284,32 @@ def test_executors_write_the_manifests_of_arrays_that_get_many(
     session.store.set_virtual_ref("big/c/0", f"file://{data}", 4, 1)
     session.store.set_virtual_ref("big/c/29999", f"file://{data}", 4, 1)
     session.commit("an array with two chunks")
-    many = spark.range(12_000).select(
+    return repo
+
+
+def many_references(spark: SparkSession, data: Path) -> DataFrame:
+    return spark.range(12_000).select(
         F.lit("/big").alias("array"),
         F.array("id").alias("chunk"),
         F.lit(f"file://{data}").alias("location"),
         F.when(F.col("id") % 2 == 0, 0).otherwise(8).alias("byte_offset"),
         F.lit(1).alias("length"),
     )
+
+
+def test_executors_write_the_manifests_of_arrays_that_get_many(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    data = tmp_path / "data.bin"
+    repo = big_repository(tmp_path)
+    many = many_references(spark, data)
     rows = many.unionByName(references(spark, data).where("chunk[0] = 3")).repartition(3)
     writing = ReferenceWriting(WriteTarget.of(repo, "main"))
 
     snapshot = write_reference_rows(rows, writing, CommitWords(message="many"), large=10_000)
 
     assert repo.lookup_branch("main") == snapshot
-    store = repo.readonly_session("main").store
-    expected = np.where(np.arange(30_000) % 2, 2, 0)
-    expected[12_000:] = [0] * 17_999 + [1]
-    assert np.array_equal(np.asarray(zarr.open_array(store, path="big")[:]), expected)
-    assert np.asarray(zarr.open_array(store, path="v")[30:40]).tolist() == [*range(30, 40)]
-    counts = sorted(m.references for m in repo.list_manifests(branch="main") if "/big" in m.arrays)
-    assert counts == [1, 2_000, 5_000, 5_000]
+    assert_big(repo)
     diff = repo.diff(from_snapshot_id=writing.target.pinned.snapshot_id, to_branch="main")
     assert {path: len(chunks) for path, chunks in diff.updated_chunks.items()} == {
         "/big": 12_000,
@@ -313,3 +319,34 @@ def test_executors_write_the_manifests_of_arrays_that_get_many(
     with pytest.raises(InvalidInputError, match="two new references for chunk"):
         write_reference_rows(many.unionByName(many), twice, CommitWords(), large=10_000)
     assert repo.lookup_branch("main") == snapshot
+
+
+def assert_big(repo: Repository) -> None:
+    store = repo.readonly_session("main").store
+    expected = np.where(np.arange(30_000) % 2, 2, 0)
+    expected[12_000:] = [0] * 17_999 + [1]
+    assert np.array_equal(np.asarray(zarr.open_array(store, path="big")[:]), expected)
+    assert np.asarray(zarr.open_array(store, path="v")[30:40]).tolist() == [*range(30, 40)]
+    counts = sorted(m.references for m in repo.list_manifests(branch="main") if "/big" in m.arrays)
+    assert counts == [1, 2_000, 5_000, 5_000]
+
+
+def test_tasks_of_the_format_write_manifests_of_what_they_have_many_of(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    data = tmp_path / "data.bin"
+    repo = big_repository(tmp_path)
+    many = many_references(spark, data).coalesce(1)
+    rows = many.unionByName(references(spark, data).where("chunk[0] = 3"))
+    files = len([*(tmp_path / "repo" / "manifests").iterdir()])
+
+    save(rows, tmp_path / "repo", table="refs", message="many")
+
+    assert messages(repo)[0] == "many"
+    assert_big(repo)
+    # three of the task; one for the cell that had a chunk before, and one for the other array
+    assert len([*(tmp_path / "repo" / "manifests").iterdir()]) == files + 3 + 1 + 1
+    head = repo.lookup_branch("main")
+    with pytest.raises(PySparkException, match="written more than once"):
+        save(many.unionByName(many), tmp_path / "repo", table="refs")
+    assert repo.lookup_branch("main") == head

@@ -5,7 +5,6 @@ and plans the cells of large arrays; the parts of tables go to the tasks that wr
 What arrays get in small numbers, or share manifests for, goes through the session.
 """
 
-import math
 import pickle
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,15 +24,19 @@ from icestream.assets.assets import Assets
 from icestream.errors import AccessError, IcestreamError, InvalidInputError, NotFoundError
 from icestream.ingest.engines.routing import Destination, RoutedBlob, cut_for
 from icestream.model.chunk_tables import ChunkTable
-from icestream.model.nodes import ArrayNode
+from icestream.model.nodes import Extents
 from icestream.repository.session import Session
 from icestream.repository.staged.cells import CellPlan, CellTask, WrittenCell
-from icestream.repository.staged.planning import plan_cells
-from icestream.repository.staged.publishing import publish_staged, split_into_commits
 from icestream.repository.staged.writing import write_cell
 from icestream.spark.outcomes import OUTCOME, OUTCOME_SCHEMA, opened_outcome, outcome_of
 from icestream.spark.task_environments import TaskEnvironment
 from icestream.spark.writes.references import ReferenceWriting
+from icestream.spark.writes.staged_references import (
+    ReferenceBoxes,
+    has_own_manifests,
+    plan_array,
+    publish_cells,
+)
 from icestream.spark.writes.targets import CommitWords
 from icestream.spark.writes.written_tables import ArrayTables, join_tables
 
@@ -70,11 +73,11 @@ def write_reference_rows(
         tables = join_tables([pickle.loads(row.payload) for row in few], remedy=writing.remedy)  # noqa: S301  from our own task
         if not staged:
             return writing.target.commit(tables, words)
-        plans = [_planned(session, path, boxes[path]) for path in staged]
+        plans = [plan_array(session, path, boxes[path]) for path in staged]
         cells = _write_cells(tabled, session, plans)
         for path, table in tables.items():
             session._copy.put_table(path, table)  # noqa: SLF001  sessions take single ones only
-        return _publish(session, plans, cells, words)
+        return publish_cells(session, plans, cells, words)
 
 
 @contextmanager
@@ -87,15 +90,7 @@ def _kept(frame: DataFrame) -> Iterator[DataFrame]:
         kept.unpersist()
 
 
-@dataclass(frozen=True, slots=True)
-class _Boxes:
-    """What the driver knows of the new references of an array."""
-
-    extents: list[list[int]]
-    num_references: int
-
-
-def _boxes(tabled: DataFrame) -> Mapping[str, _Boxes]:
+def _boxes(tabled: DataFrame) -> Mapping[str, ReferenceBoxes]:
     """Return which boxes of which arrays get references.
 
     Raises:
@@ -104,44 +99,20 @@ def _boxes(tabled: DataFrame) -> Mapping[str, _Boxes]:
     for row in tabled.where(F.col("path").isNull()).select("payload").collect():
         raise pickle.loads(row.payload)  # noqa: S301  from our own task
     facts = tabled.select("path", "extents", "num_references").collect()
-    by_path: defaultdict[str, list[tuple[list[int], int]]] = defaultdict(list)
+    by_path: defaultdict[str, list[tuple[Extents, int]]] = defaultdict(list)
     for row in facts:
-        by_path[row.path].append((row.extents, row.num_references))
+        spans = tuple(zip(row.extents[::2], row.extents[1::2], strict=True))
+        by_path[row.path].append((spans, row.num_references))
     return {
-        path: _Boxes([extents for extents, _ in found], sum(count for _, count in found))
+        path: ReferenceBoxes([extents for extents, _ in found], sum(count for _, count in found))
         for path, found in by_path.items()
     }
 
 
-def _array(session: Session, path: str) -> ArrayNode:
-    return session._copy.get_array(path)  # noqa: SLF001  sessions show arrays through zarr only
-
-
-def _is_large(session: Session, path: str, boxes: _Boxes, large: int) -> bool:
+def _is_large(session: Session, path: str, boxes: ReferenceBoxes, large: int) -> bool:
     """Tell whether an array gets manifests of its own: it gets many, and no rule packs it."""
-    if boxes.num_references < large:
-        return False
-    packing = session._copy.context.packing  # noqa: SLF001  as above
-    num_chunks = math.prod(_array(session, path).num_chunks)
-    target = packing.target_of_path(path, num_chunks, boxes.num_references)
-    return packing.sets[target].cardinality is None
-
-
-def _planned(session: Session, path: str, boxes: _Boxes) -> CellPlan:
-    array = _array(session, path)
-    added = np.array(boxes.extents, np.int64).reshape(len(boxes.extents), len(array.shape), 2)
-    packing = session._copy.context.packing  # noqa: SLF001  as above
-    return plan_cells(array, array, packing, index_map=None, added=added)
-
-
-def _publish(
-    session: Session, plans: Sequence[CellPlan], cells: Sequence[WrittenCell], words: CommitWords
-) -> str:
-    by_path: defaultdict[str, list[WrittenCell]] = defaultdict(list)
-    for cell in cells:
-        by_path[cell.path].append(cell)
-    parts = split_into_commits({plan.path: (plan, by_path[plan.path]) for plan in plans})
-    return publish_staged(session, parts, words.message, dict(words.metadata or {}))
+    count = boxes.num_references
+    return count >= large and has_own_manifests(session, path, count)
 
 
 def _write_cells(

@@ -18,9 +18,10 @@ from icestream.spark.task_environments import TaskEnvironment
 from icestream.spark.writes.cell_rows import plan_rows
 from icestream.spark.writes.cells import CellWriting
 from icestream.spark.writes.options import WriteOptions, parse_write_options
+from icestream.spark.writes.part_manifests import TaskReferences, commit_parts, write_parts
 from icestream.spark.writes.references import ReferenceWriting, check_columns
 from icestream.spark.writes.targets import CommitWords, WriteTarget
-from icestream.spark.writes.written_tables import ArrayTables, join_tables
+from icestream.spark.writes.written_tables import ArrayTables
 
 
 class Writing(Protocol):
@@ -42,7 +43,7 @@ class Writing(Protocol):
 class WrittenMessage(WriterCommitMessage):
     """What a task tells the driver."""
 
-    tables: ArrayTables
+    references: TaskReferences
 
 
 class IcestreamWriter(DataSourceArrowWriter):
@@ -56,13 +57,14 @@ class IcestreamWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenMessage:
         """Write the rows of a task."""
         self._environment.apply(os.environ)
-        return WrittenMessage(self._writing.write(iterator))
+        tables = self._writing.write(iterator)
+        return WrittenMessage(write_parts(self._writing.target.fork(), tables))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make what all tasks wrote a version."""
-        parts = [message.tables for message in messages if isinstance(message, WrittenMessage)]
-        tables = join_tables(parts, remedy=self._writing.remedy)
-        self._writing.target.commit(tables, self._words)
+        written = [one.references for one in messages if isinstance(one, WrittenMessage)]
+        target, remedy = self._writing.target, self._writing.remedy
+        commit_parts(target, written, self._words, remedy=remedy)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Leave everything as it is: Spark calls this also after a commit whose answer was lost."""
