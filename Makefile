@@ -35,10 +35,10 @@ demo: $(READY) ## show what icestream does, in a temporary directory
 	@$(BIN)/python examples/demo.py
 
 test: lint ## check style, types and layers, then run the tests
-	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
 test-all: lint ## the same with the slow tests
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(READY) ## check style, types and layers
 	$(BIN)/ruff check

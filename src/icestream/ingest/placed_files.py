@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from icestream.errors import ErrorKind, InvalidInputError
-from icestream.ingest.archive_states import ArchiveState
-from icestream.ingest.declaration.documents import decode_archive
+from icestream.ingest.declaration.archives import Archive
 from icestream.ingest.file_columns import NOWHERE, Lengths
-from icestream.ingest.placement.placing import Section, plan_placement
+from icestream.ingest.placement.placing import Placement, Section
 
 type Box = Mapping[str, npt.NDArray[np.int64]]
 """Ascending positions by dimension: the cells at all combinations of them, and at all positions
@@ -27,24 +26,23 @@ class FilePositions:
     """Without any cell in two of them."""
 
 
-def positions_of(state: ArchiveState, urls: Collection[str], *, name: str) -> FilePositions:
-    """Return where files lie in the arrays that the state of an archive describes.
+def positions_of(placement: Placement, urls: Collection[str], archive: Archive) -> FilePositions:
+    """Return where files lie in the arrays of an archive.
 
     Args:
-        state: Of the archive, after the run that wrote the arrays.
+        placement: Of all files, as the run that wrote the arrays had it.
         urls: Files; those without a place bring nothing.
-        name: Of the archive, for errors.
+        archive: The declaration.
 
     Raises:
         InvalidInputError: The archive makes several groups of its files.
     """
-    archive = decode_archive(state.declaration.encode(), name=name)
-    placement = plan_placement(state.files, archive, known_groups=state.outcome.groups)
     if len(placement.sections) > 1:
         groups = ", ".join(section.group for section in placement.sections)
         raise InvalidInputError(
-            f"the files of {name} make several groups ({groups}), whose cells are no one table: "
-            "read the group that is wanted with the format icestream, or derive an array from it",
+            f"the files of {archive.name} make several groups ({groups}), whose cells are no "
+            "one table: read the group that is wanted with the format icestream, or derive an array "
+            "from it",
             kind=ErrorKind.INVALID_ARGUMENT,
         )
     for section in placement.sections:

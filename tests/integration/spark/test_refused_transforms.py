@@ -1,13 +1,12 @@
 """Queries whose results would depend on how records are cut, or that do more than read."""
 
 import logging
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.transforms import derive, minute, readings, rows_of, set_transform, workspace_in
+from tests.transforms import derive, minute, readings, rows_of, set_transform
 
 from icestream.errors import InvalidInputError
 from icestream.ledger import Dataset, Workspace
@@ -19,16 +18,6 @@ from icestream.spark.transforms.transactions import transform
 
 NAMES = "(values ('a', 'north'), ('z', 'south')) names(id, name)"
 SELECT = "select {} from {}"
-
-
-@pytest.fixture(scope="module")
-def engine(spark: SparkSession) -> SqlEngine:
-    return SqlEngine(spark)
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return workspace_in(tmp_path)
 
 
 @pytest.fixture

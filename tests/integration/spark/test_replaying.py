@@ -1,17 +1,13 @@
 """Replays of derivative datasets, and what they find."""
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 from tests.transforms import (
     added,
     derive,
     readings,
     rows_of,
     set_transform,
-    workspace_in,
 )
 
 from icestream.ledger import Dataset, ExecuteTransform, Workspace
@@ -29,16 +25,6 @@ HOURLY = (
     "select window.start as event_time, count(*) as n, sum(value) as total"
     " from readings group by window(event_time, '1 hour')"
 )
-
-
-@pytest.fixture(scope="module")
-def engine(spark: SparkSession) -> SqlEngine:
-    return SqlEngine(spark)
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return workspace_in(tmp_path)
 
 
 @pytest.fixture

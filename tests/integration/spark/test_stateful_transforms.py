@@ -17,7 +17,6 @@ from tests.transforms import (
     readings,
     rows_of,
     set_transform,
-    workspace_in,
 )
 
 from icestream.errors import FormatError, IntegrityError, InvalidInputError, SessionStateError
@@ -32,16 +31,6 @@ HOURLY = """
 select window.start as event_time, sensor, count(*) as n, sum(value) as total
 from readings group by window(event_time, '1 hour'), sensor
 """
-
-
-@pytest.fixture(scope="module")
-def engine(spark: SparkSession) -> SqlEngine:
-    return SqlEngine(spark)
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return workspace_in(tmp_path)
 
 
 @pytest.fixture

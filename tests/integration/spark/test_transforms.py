@@ -1,7 +1,6 @@
 """Queries without state: new records in, one block out."""
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,7 +13,6 @@ from tests.transforms import (
     readings,
     rows_of,
     set_transform,
-    workspace_in,
 )
 
 from icestream.errors import (
@@ -28,16 +26,6 @@ from icestream.spark.transforms.engine import SqlEngine
 from icestream.spark.transforms.transactions import transform
 
 DOUBLED = "select event_time, sensor, value * 2 as twice from readings where value % 2 = 0"
-
-
-@pytest.fixture(scope="module")
-def engine(spark: SparkSession) -> SqlEngine:
-    return SqlEngine(spark)
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return workspace_in(tmp_path)
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ from icestream.spark.derived_arrays.work import (
     session_at,
     with_output,
 )
+from icestream.spark.writes.written_tables import put_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +193,7 @@ def _compute(session: Session, work: DerivationWork, spark: Spark) -> ComputedCh
     put_output(session.store, source, work.computation, work.standing)
     fork = pickle.dumps(session.fork())
     computed = compute_chunks(replace(work.computation, fork=fork), work.chunks, spark)
-    for path, table in computed.tables.items():
-        session._copy.put_table(path, table)  # noqa: SLF001  sessions take single references only
+    put_tables(session, computed.tables)
     return computed
 
 

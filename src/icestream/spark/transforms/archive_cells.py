@@ -29,6 +29,7 @@ from icestream.ingest.publishing.checkpoints import load_checkpoint
 from icestream.ingest.publishing.ledger_side import CELLS_SUFFIX, INGEST_ENGINE, NEW_CELLS_SUFFIX
 from icestream.ingest.publishing.rows import FileStatus
 from icestream.ingest.publishing.run_snapshots import RunSnapshot, run_snapshots
+from icestream.ingest.run_plans import placed_before
 from icestream.ledger.blocks.hashes import Multihash
 from icestream.ledger.chain.block_store import BlockStore
 from icestream.ledger.chain.planning import InputPlan, TransformPlan
@@ -188,8 +189,8 @@ def _new_positions(
         records.storage, records.slices, records.schema, columns=records.columns
     ).to_table(columns=["url", "status"])
     brought = rows.filter(pc.is_in(rows["status"], pa.array(_BRINGING)))
-    state = decode_state(checkpoint.state)
-    return positions_of(state, set(brought["url"].to_pylist()), name=archive.name)
+    placement = placed_before(decode_state(checkpoint.state), archive)
+    return positions_of(placement, set(brought["url"].to_pylist()), archive)
 
 
 def _archive_of(dataset: Dataset) -> Archive | None:

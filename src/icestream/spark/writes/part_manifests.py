@@ -26,7 +26,12 @@ from icestream.spark.writes.staged_references import (
     publish_cells,
 )
 from icestream.spark.writes.targets import CommitWords, WriteTarget
-from icestream.spark.writes.written_tables import ArrayTables, join_tables, without_repeats
+from icestream.spark.writes.written_tables import (
+    ArrayTables,
+    join_tables,
+    put_tables,
+    without_repeats,
+)
 
 MANY = 10_000
 """References of an array from which on a task writes manifests of them."""
@@ -116,8 +121,7 @@ def commit_parts(
         plan = plan_array(session, path, _boxes(found, table))
         plans.append(plan)
         cells += [loading.cell(task, found, table) for task in plan.tasks]
-    for path in tables.keys() - parts.keys():
-        session._copy.put_table(path, tables[path])  # noqa: SLF001  sessions take single ones only
+    put_tables(session, {path: table for path, table in tables.items() if path not in parts})
     return publish_cells(session, plans, cells, words)
 
 

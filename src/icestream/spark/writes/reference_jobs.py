@@ -38,7 +38,7 @@ from icestream.spark.writes.staged_references import (
     publish_cells,
 )
 from icestream.spark.writes.targets import CommitWords
-from icestream.spark.writes.written_tables import ArrayTables, join_tables
+from icestream.spark.writes.written_tables import ArrayTables, join_tables, put_tables
 
 LARGE_ARRAY = 200_000
 """References from which on an array is not put together by the driver."""
@@ -75,8 +75,7 @@ def write_reference_rows(
             return writing.target.commit(tables, words)
         plans = [plan_array(session, path, boxes[path]) for path in staged]
         cells = _write_cells(tabled, session, plans)
-        for path, table in tables.items():
-            session._copy.put_table(path, table)  # noqa: SLF001  sessions take single ones only
+        put_tables(session, tables)
         return publish_cells(session, plans, cells, words)
 
 

@@ -10,7 +10,7 @@ from icestream.repository.repository import Repository
 from icestream.repository.session import ForkSession, Session
 from icestream.repository.working_copy import SessionMode
 from icestream.spark.pinned import PinnedRepository
-from icestream.spark.writes.written_tables import ArrayTables
+from icestream.spark.writes.written_tables import ArrayTables, put_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,7 @@ class WriteTarget:
         if not tables:
             return None
         session = self.session()
-        for path, table in tables.items():
-            session._copy.put_table(path, table)  # noqa: SLF001  sessions take single references only
+        put_tables(session, tables)
         solver = ConflictDetector() if commit.rebase else None
         return session.commit(commit.message, dict(commit.metadata or {}), rebase_with=solver)
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from icestream.errors import ErrorKind, InvalidInputError
 from icestream.model.chunk_tables import ChunkTable, concat
+from icestream.repository.session import Session
 
 type ArrayTables = Mapping[str, ChunkTable]
 """References by the path of their array."""
@@ -27,6 +28,12 @@ def join_tables(parts: Iterable[ArrayTables], *, remedy: str) -> ArrayTables:
         path: without_repeats(path, concat(tables), remedy=remedy)
         for path, tables in by_path.items()
     }
+
+
+def put_tables(session: Session, tables: ArrayTables) -> None:
+    """Set references in a session; they are part of its next commit."""
+    for path, table in tables.items():
+        session._copy.put_table(path, table)  # noqa: SLF001  sessions take single references only
 
 
 def without_repeats(path: str, table: ChunkTable, *, remedy: str) -> ChunkTable:
