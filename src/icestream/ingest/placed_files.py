@@ -41,8 +41,8 @@ def positions_of(placement: Placement, urls: Collection[str], archive: Archive) 
         groups = ", ".join(section.group for section in placement.sections)
         raise InvalidInputError(
             f"the files of {archive.name} make several groups ({groups}), whose cells are no "
-            "one table: read the group that is wanted with the format icestream, or derive an array "
-            "from it",
+            "one table: read the group that is wanted with the format icestream, or derive an "
+            "array from it",
             kind=ErrorKind.INVALID_ARGUMENT,
         )
     for section in placement.sections:
